@@ -1,0 +1,36 @@
+# Every target sets up .venv by itself, and again only when pyproject.toml or constraints.txt changed.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup quickstart test check format coverage clean
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## create .venv with the tested set of packages
+
+$(READY): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing mada and its tools into .venv (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+test: $(READY)  ## run the test suite (CPU, offline)
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## lint, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(READY)  ## rewrite files to the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+coverage: $(READY)  ## run the tests and show what they miss
+	$(BIN)/python -m pytest --cov --cov-report=term-missing
+
+clean:  ## remove .venv and caches
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .coverage

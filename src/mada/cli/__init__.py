@@ -1,0 +1,54 @@
+"""The command line: one subcommand per thing a user does.
+
+Commands import what they need inside their bodies, so `mada --help` stays fast.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from mada.cli import grade, problems, recipe
+from mada.errors import MadaError
+
+app = typer.Typer(
+    name="mada",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train a debating team of generators and critics on one small model, and measure whether it was worth it.",
+)
+app.add_typer(recipe.app, name="recipe")
+app.add_typer(problems.app, name="problems")
+app.command("grade")(grade.grade)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from mada import __version__
+
+        typer.echo(f"mada {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options that stand before the subcommand."""
+
+
+def main() -> None:
+    """Run the command line: a user's mistake ends in one clear message and exit code 2, Ctrl-C in 130."""
+    try:
+        app()
+    except MadaError as error:
+        typer.echo(f"mada: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; point stdout elsewhere so that the interpreter's last flush is quiet.
+        sys.stdout = None  # type: ignore[assignment]
+        sys.exit(141)

@@ -1,0 +1,271 @@
+"""`mada problems`: look at data sets, cut them, and see what they share with the benchmarks."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mada.cli.terminal import console, counted, print_json, safe
+from mada.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mada.problems import KnownSet, Match, Problem
+
+app = typer.Typer(no_args_is_help=True, help="Look at problem sets, cut them, compare them with benchmarks.")
+
+SourceArgument = Annotated[str, typer.Argument(help="A known name, a file, module:function, or hub:owner/name.")]
+FolderOption = Annotated[Path | None, typer.Option(help="Folder of the known sets' files; beats MADA_DATA.")]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="ROLE=NAME", help="Column of problem, answer, id or source; repeatable."),
+]
+AnswerFormOption = Annotated[
+    str | None, typer.Option(help="Where the answer stands: text, after-hashes or last-boxed.")
+]
+ConfigOption = Annotated[str | None, typer.Option(help="Config of a Hub data set.")]
+SplitOption = Annotated[str | None, typer.Option(help="Split of a Hub data set.")]
+RevisionOption = Annotated[str | None, typer.Option(help="Commit, branch or tag of a Hub data set.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+@app.command("list")
+def list_known(folder: FolderOption = None, as_json: JsonOption = False) -> None:
+    """List the data sets known by name.
+
+    Rows are counted in the local files where there are any; the others are as published.
+    """
+    from mada.problems.known import KNOWN_SETS, data_folder
+
+    chosen = data_folder(folder)
+    counts = {name: _local_rows(name, chosen) for name in KNOWN_SETS}
+    if as_json:
+        print_json([{"name": name, **asdict(known), "local_rows": counts[name]} for name, known in KNOWN_SETS.items()])
+        return
+    from rich.table import Table
+
+    table = Table("name", "title", box=None, pad_edge=False)
+    table.add_column("rows", justify="right")
+    table.add_column("from", overflow="fold")
+    kind = ""
+    for name, known in KNOWN_SETS.items():
+        if known.kind != kind:
+            kind = known.kind
+            table.add_row(f"[{kind}]", style="dim")
+        rows = counts[name]
+        place = _place(known, local=rows is not None, folder=chosen)
+        table.add_row(name, known.title, f"{known.rows if rows is None else rows:,}", place)
+    console().print(table)
+
+
+@app.command()
+def show(
+    source: SourceArgument,
+    sample: Annotated[int, typer.Option(min=0, help="How many problems to show.")] = 3,
+    seed: Annotated[int, typer.Option(help="Which problems: the same seed shows the same ones.")] = 0,
+    problem_id: Annotated[str | None, typer.Option("--id", help="Show this problem, not a sample.")] = None,
+    column: ColumnOption = None,
+    answer_form: AnswerFormOption = None,
+    config: ConfigOption = None,
+    split: SplitOption = None,
+    revision: RevisionOption = None,
+    folder: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count a source's problems and show some of them."""
+    from mada.problems import load_problems
+    from mada.problems.split import count_duplicates, seeded_order
+
+    problems = load_problems(
+        source,
+        config=config,
+        split=split,
+        revision=revision,
+        columns=_columns(column),
+        answer_form=answer_form,
+        folder=folder,
+    )
+    duplicates = count_duplicates(problems)
+    shown = seeded_order(problems, seed)[:sample] if problem_id is None else [_with_id(problems, problem_id)]
+    if as_json:
+        sampled = [asdict(problem) for problem in shown]
+        print_json({"source": source, "problems": len(problems), "duplicates": duplicates, "sample": sampled})
+        return
+    out = console()
+    out.print(f"{source}: {counted(len(problems), 'problem')}, {counted(duplicates, 'duplicate')}")
+    for problem in shown:
+        _print_problem(out, problem)
+
+
+@app.command("split")
+def cut(
+    source: SourceArgument,
+    subsets: Annotated[int, typer.Option(help="How many disjoint subsets.")] = 3,
+    size: Annotated[int, typer.Option(help="Problems in each subset.")] = 7500,
+    validation: Annotated[int, typer.Option(help="Problems in the validation set.")] = 750,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same split on any machine.")] = 0,
+    drop_copies_of: Annotated[
+        list[str] | None, typer.Option(help="Drop copies of this benchmark first; repeatable.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the split to this JSON file.")] = None,
+    column: ColumnOption = None,
+    answer_form: AnswerFormOption = None,
+    config: ConfigOption = None,
+    split: SplitOption = None,
+    revision: RevisionOption = None,
+    folder: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cut a source into disjoint subsets and a validation set, without duplicates."""
+    from mada.problems import load_problems, remove_copies, split_problems
+    from mada.run.atomic import replace_text
+
+    problems = load_problems(
+        source,
+        config=config,
+        split=split,
+        revision=revision,
+        columns=_columns(column),
+        answer_form=answer_form,
+        folder=folder,
+    )
+    clean = remove_copies(problems, _benchmarks(drop_copies_of or [], folder))
+    result = split_problems(clean.kept, subsets=subsets, subset_size=size, validation_size=validation, seed=seed)
+    if output is not None:
+        replace_text(output, result.to_json())
+    if as_json:
+        print_json({**json.loads(result.to_json()), "copies_dropped": clean.dropped})
+        return
+    from rich.table import Table
+
+    table = Table("part", box=None, pad_edge=False)
+    table.add_column("problems", justify="right")
+    for part in result.parts:
+        table.add_row(part.name, f"{len(part.ids):,}")
+    table.add_row("unused", f"{result.unused:,}", style="dim")
+    out = console()
+    out.print(table)
+    for name, count in clean.dropped.items():
+        out.print(f"{counted(count, 'copy', 'copies')} of {name} dropped")
+    conflicts = f"; {counted(result.conflicts, 'problem has', 'problems have')} copies with other answers"
+    out.print(f"{counted(result.duplicates, 'duplicate')} dropped{conflicts if result.conflicts else ''}")
+    out.print(f"digest {result.digest}")
+
+
+@app.command()
+def overlap(
+    source: SourceArgument,
+    against: Annotated[
+        list[str] | None, typer.Option(help="A benchmark; repeatable. Without it: the five of the paper.")
+    ] = None,
+    n: Annotated[int, typer.Option(help="Words in an n-gram.")] = 6,
+    threshold: Annotated[float, typer.Option(help="Share of n-grams in common that makes a near copy.")] = 0.6,
+    list_pairs: Annotated[bool, typer.Option("--list", help="List the pairs.")] = False,
+    column: ColumnOption = None,
+    answer_form: AnswerFormOption = None,
+    config: ConfigOption = None,
+    split: SplitOption = None,
+    revision: RevisionOption = None,
+    folder: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find a source's problems that are also in a benchmark.
+
+    Exact: equal but for typesetting. Near: many n-grams in common and the same answer. Sibling: many n-grams
+    in common, another answer.
+    """
+    from mada.problems import BENCHMARKS, find_overlaps, load_problems
+    from mada.problems.overlap import KINDS
+
+    problems = load_problems(
+        source,
+        config=config,
+        split=split,
+        revision=revision,
+        columns=_columns(column),
+        answer_form=answer_form,
+        folder=folder,
+    )
+    found = find_overlaps(problems, _benchmarks(against or BENCHMARKS, folder), n=n, threshold=threshold)
+    counts = {name: {kind: len(one.of_kind(kind)) for kind in KINDS} for name, one in found.items()}
+    if as_json:
+        print_json({name: {"counts": counts[name], **asdict(one)} for name, one in found.items()})
+        return
+    from rich.table import Table
+
+    table = Table("benchmark", box=None, pad_edge=False)
+    for heading in ("problems", *KINDS):
+        table.add_column(heading, justify="right")
+    for name, one in found.items():
+        table.add_row(name, f"{one.benchmark_rows:,}", *(f"{count:,}" for count in counts[name].values()))
+    out = console()
+    out.print(f"{source}: {counted(len(problems), 'problem')} compared")
+    out.print(table)
+    if list_pairs:
+        _print_matches(out, [match for one in found.values() for match in one.matches], problems=problems)
+
+
+def _benchmarks(names: Sequence[str], folder: Path | None) -> "dict[str, list[Problem]]":
+    from mada.problems import load_problems
+
+    return {name: load_problems(name, folder=folder) for name in names}
+
+
+def _columns(assignments: Sequence[str] | None) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for assignment in assignments or []:
+        role, equals, name = assignment.partition("=")
+        if not (role and equals and name):
+            raise DataError(f"--column {assignment}: wanted ROLE=NAME, such as answer=final_answer")
+        columns[role] = name
+    return columns
+
+
+def _with_id(problems: "Sequence[Problem]", wanted: str) -> "Problem":
+    for problem in problems:
+        if problem.id == wanted:
+            return problem
+    raise DataError(f"no problem has the id {wanted!r}; ids look like {problems[0].id!r}")
+
+
+def _local_rows(name: str, folder: Path | None) -> int | None:
+    from mada.problems.files import read_rows
+    from mada.problems.known import KNOWN_SETS, find_file, local_files
+
+    if folder is None or not all(find_file(folder, file) for file in KNOWN_SETS[name].files):
+        return None
+    return sum(1 for path in local_files(name, folder) for _ in read_rows(path))
+
+
+def _place(known: "KnownSet", *, local: bool, folder: Path | None) -> str:
+    if local:
+        return "\n".join(known.files)
+    if folder is not None:
+        return f"missing: {', '.join(known.files)}"
+    return f"hub:{known.hub.name}" if known.hub else "needs MADA_DATA"
+
+
+def _print_problem(out: "Console", problem: "Problem") -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    answer = Text.assemble(("answer  ", "dim"), safe(problem.answer))
+    out.print()
+    out.print(Text.assemble((safe(problem.id), "bold"), (f"  {safe(problem.source)}", "dim")))
+    out.print(Padding(Text(safe(problem.question)), (0, 0, 0, 2)))
+    out.print(Padding(answer, (0, 0, 0, 2)))
+
+
+def _print_matches(out: "Console", matches: "Sequence[Match]", *, problems: "Sequence[Problem]") -> None:
+    from rich.text import Text
+
+    questions = {problem.id: " ".join(problem.question.split()) for problem in problems}
+    for match in matches:
+        pair = f"{safe(match.training)} ~ {safe(match.benchmark)}"
+        out.print(f"\n{match.kind:7}  {match.similarity:.2f}  {pair}", soft_wrap=True)
+        beginning = Text(f"  {safe(questions[match.training][: out.width])}", style="dim")
+        out.print(beginning, no_wrap=True, overflow="ellipsis")

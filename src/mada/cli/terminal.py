@@ -1,0 +1,35 @@
+"""How commands write to the terminal: plain text, nothing in it taken for markup, nothing that steers the terminal."""
+
+import json
+import unicodedata
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console() -> "Console":
+    """Return a console that prints text as it is: data and model output are full of square brackets."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def print_json(value: object) -> None:
+    """Print a value for programs."""
+    typer.echo(json.dumps(value, indent=1))
+
+
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """Return a count with its noun: `1 problem`, `7,500 problems`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def safe(text: str) -> str:
+    """Replace characters that steer a terminal (escapes, carriage returns, bidi marks) in untrusted text."""
+    return "".join(
+        character if character in "\n\t" or not unicodedata.category(character).startswith("C") else "�"
+        for character in text
+    )

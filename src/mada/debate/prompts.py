@@ -1,0 +1,77 @@
+"""The two prompts of the method: a question alone, and a question with what other agents answered (P1, P2).
+
+The texts are the paper's. Its listing shows the reasoning prompt as a Python format string, so what reaches a model has
+`\\boxed{ANSWER}` where the listing has `\\\\boxed{{ANSWER}}`. The paper does not say what stands between the parts of
+the debate prompt; here it is an empty line.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from mada.debate.response import Response
+from mada.grading.extraction import after_thinking
+
+Share = Literal["full", "answer"]
+
+REASONING = (
+    "Solve the following math problem efficiently and clearly. The last line of your response should be of the "
+    "following format: 'Therefore, the final answer is: $\\boxed{ANSWER}$. I hope it is correct' (without quotes) "
+    "where ANSWER is just the final number or expression that solves the problem. Think step by step before "
+    "answering.\n\n{question}"
+)
+DEBATE_HEADER = "These are the recent opinions from other agents:"
+DEBATE_RESPONSE = "One agent's response:\n```\n{response}\n```"
+DEBATE_REQUEST = "Using each response as additional advice, can you give an updated answer to the question?"
+
+CUT_OFF = "[cut off at the token limit]"
+NO_CONCLUSION = "[no conclusion: the thinking did not end]"
+
+
+class ChatTokenizer(Protocol):
+    """The one method prompts need of a Hugging Face tokenizer."""
+
+    def apply_chat_template(
+        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
+    ) -> str | list[int]:
+        """Turn a conversation into the text the model was trained on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The texts of a recipe's prompts and what of a response the next round sees."""
+
+    reasoning: str = REASONING
+    debate_header: str = DEBATE_HEADER
+    debate_response: str = DEBATE_RESPONSE
+    debate_request: str = DEBATE_REQUEST
+    share: Share = "full"
+
+    def ask(self, question: str) -> str:
+        """Return what a generator is asked."""
+        # Not str.format: a question is full of braces, and so is \boxed{ANSWER}.
+        return self.reasoning.replace("{question}", question)
+
+    def ask_again(self, question: str, shared: Sequence[str]) -> str:
+        """Return what a critic is asked, given what `shared` made of each response of the round before."""
+        blocks = [self.debate_response.replace("{response}", text) for text in shared]
+        return "\n\n".join([self.ask(question), self.debate_header, *blocks, self.debate_request])
+
+    def shared(self, response: Response) -> str:
+        """Return the part of a response that others see; a response cut off at the token limit says so."""
+        text: str | None = response.text
+        if self.share == "answer":
+            text = after_thinking(response.text)
+        if text is None:
+            return f"{NO_CONCLUSION} {CUT_OFF}" if response.truncated else NO_CONCLUSION
+        text = text.strip()
+        return f"{text} {CUT_OFF}" if response.truncated else text
+
+
+def render(user_text: str, *, tokenizer: ChatTokenizer) -> str:
+    """Wrap a prompt in the model's own chat template, ready to be continued by the assistant."""
+    conversation = [{"role": "user", "content": user_text}]
+    rendered = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+    assert isinstance(rendered, str)
+    return rendered

@@ -1,0 +1,27 @@
+"""One reply of an agent, as every other part of mada sees it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+StopReason = Literal["end", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What an agent said, the answer found in it, and how it ended.
+
+    `answer` is `None` when there is no final answer; `token_count` is the number of generated tokens, which the
+    length reward and the cost accounting use; `token_ids` and `log_probs` are there when the engine gives them.
+    """
+
+    text: str
+    answer: str | None
+    token_count: int
+    stop: StopReason = "end"
+    token_ids: tuple[int, ...] | None = None
+    log_probs: tuple[float, ...] | None = None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the token limit cut the reply off, so that readers of it can be told."""
+        return self.stop == "length"

@@ -1,0 +1,28 @@
+"""Everything mada raises on purpose.
+
+MadaError                  a mistake a person can mend; the command line prints it without a traceback, exit code 2
+├── RecipeError            a recipe file or override that does not say something valid
+├── DataError              a problem file, data set or row that cannot be used
+├── RunError               a run folder that is locked, damaged, or belongs to another recipe
+└── GradingError           the grader cannot work at all (a single odd answer never raises: it gets a verdict)
+"""
+
+
+class MadaError(Exception):
+    """A mistake a person can mend. The message says what was got, what was wanted, and what to do next."""
+
+
+class RecipeError(MadaError):
+    """A recipe file or a `key=value` override does not say something valid."""
+
+
+class DataError(MadaError):
+    """A problem file, a data set or one of its rows cannot be used."""
+
+
+class RunError(MadaError):
+    """A run folder is locked, damaged, or was made by another recipe."""
+
+
+class GradingError(MadaError):
+    """The grading workers cannot be started or keep dying for reasons outside the answers they grade."""

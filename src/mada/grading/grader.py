@@ -1,0 +1,232 @@
+"""The grader: thousands of replies against their references, in order, in parallel, and never stuck (R1).
+
+Plain answers are decided at once in the calling thread; the rest go to worker processes. A pair that takes longer than
+a short first slice is put aside and tried again, with the full time limit, behind everything else that is waiting, so
+that hostile answers never hold up honest ones.
+"""
+
+import asyncio
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from mada.errors import GradingError
+from mada.grading.answer import algebra_pair, compare_plainly, read_answer
+from mada.grading.extraction import extract_answer
+from mada.grading.workers import Nursery, Worker, WorkerDiedError
+
+Reason = Literal["equal", "not equal", "no answer", "unparsable", "timed out"]
+
+FIRST_SLICE = 0.5  # seconds of processor time before a pair is put aside
+MAX_ANSWER_LENGTH = 2_000  # characters; the longest reference of any known data set has a few hundred
+MAX_CRASHES = 2
+MAX_DEATHS = 20
+REMEMBERED = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """Whether a reply is right, why, and the answer that was found in it."""
+
+    correct: bool
+    reason: Reason
+    answer: str | None
+
+
+@dataclass(slots=True, eq=False)
+class _Comparison:
+    """Two answers that need algebra, on their way through the lanes."""
+
+    gold: str
+    given: str
+    reason: Future[Reason] = field(default_factory=Future[Reason])
+    put_aside: bool = False
+    deaths: int = 0
+    crashes: int = 0
+
+
+class Grader:
+    """Grades replies. One instance serves any number of threads and event loops; close it, or use it with `with`."""
+
+    def __init__(self, *, workers: int | None = None, time_limit: float = 2.0) -> None:
+        if workers is not None and workers < 1:
+            raise GradingError(f"a grader needs at least 1 worker, got {workers}")
+        if not 0 < time_limit < float("inf"):
+            raise GradingError(f"the grading time limit must be a positive number of seconds, got {time_limit}")
+        self.time_limit = time_limit
+        self._slots = workers or _cores()
+        self._nursery = Nursery()
+        self._changed = threading.Condition()
+        self._quick: deque[_Comparison] = deque()
+        self._slow: deque[_Comparison] = deque()
+        self._slow_running = 0
+        self._idle = 0
+        self._remembered: OrderedDict[tuple[str, str], Future[Reason]] = OrderedDict()
+        self._threads: list[threading.Thread] = []
+        self._workers: dict[int, Worker] = {}
+        self._closed = False
+        self._process = os.getpid()
+
+    def grade(self, pairs: Iterable[tuple[str, str]], *, thinking_opened: bool = False) -> list[Grade]:
+        """Grade (reply, reference) pairs; the grades come in the same order. Blocks until all are known."""
+        return self.compare((extract_answer(reply, thinking_opened=thinking_opened), gold) for reply, gold in pairs)
+
+    def compare(self, pairs: Iterable[tuple[str | None, str]]) -> list[Grade]:
+        """Grade (extracted answer, reference) pairs; `None` stands for no answer."""
+        return [_finished(answer, reason) for answer, reason in self._submit_all(pairs)]
+
+    async def grade_async(self, pairs: Iterable[tuple[str, str]], *, thinking_opened: bool = False) -> list[Grade]:
+        """Do what `grade` does without blocking the event loop."""
+        return await self.compare_async(
+            (extract_answer(reply, thinking_opened=thinking_opened), gold) for reply, gold in pairs
+        )
+
+    async def compare_async(self, pairs: Iterable[tuple[str | None, str]]) -> list[Grade]:
+        """Do what `compare` does without blocking the event loop."""
+        submitted = await asyncio.to_thread(self._submit_all, pairs)
+        # Shielded: identical pairs share one comparison, so one caller's cancellation must not reach another's grade.
+        waiting = [asyncio.shield(asyncio.wrap_future(reason)) for _, reason in submitted if not reason.done()]
+        await asyncio.gather(*waiting)
+        return [_finished(answer, reason) for answer, reason in submitted]
+
+    def worker_pids(self) -> list[int]:
+        """Return the process ids of the workers alive now, for monitoring and for tests that kill them."""
+        with self._changed:
+            return [worker.pid for worker in self._workers.values()]
+
+    def close(self) -> None:
+        """Finish what was submitted, then stop the workers."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+        self._nursery.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _submit_all(self, pairs: Iterable[tuple[str | None, str]]) -> list[tuple[str | None, Future[Reason]]]:
+        return [(answer, self._submit(answer, gold)) for answer, gold in pairs]
+
+    def _submit(self, answer: str | None, gold: str) -> Future[Reason]:
+        if answer is None:
+            return _known("no answer")
+        if len(answer) > MAX_ANSWER_LENGTH:
+            return _known("equal" if answer == gold else "unparsable")
+        key = (gold, answer)
+        with self._changed:
+            if self._closed:
+                raise GradingError("this grader is closed; make another one")
+            if os.getpid() != self._process:
+                raise GradingError("a grader does not survive fork(); make one in the new process")
+            remembered = self._remembered.get(key)
+            if remembered and not (remembered.done() and remembered.exception()):
+                return remembered
+            self._remembered.pop(key, None)
+        gold_answer, given_answer = read_answer(gold), read_answer(answer)
+        decided = compare_plainly(gold_answer, given_answer)
+        if decided is not None:
+            return self._remember(key, _known("equal" if decided else "not equal"))
+        comparison = _Comparison(*algebra_pair(gold_answer, given_answer))
+        reason = self._remember(key, comparison.reason)
+        if reason is comparison.reason:
+            self._enqueue(comparison)
+        return reason
+
+    def _remember(self, key: tuple[str, str], reason: Future[Reason]) -> Future[Reason]:
+        with self._changed:
+            known = self._remembered.setdefault(key, reason)
+            if len(self._remembered) > REMEMBERED:
+                self._remembered.popitem(last=False)
+            return known
+
+    def _enqueue(self, comparison: _Comparison) -> None:
+        with self._changed:
+            self._quick.append(comparison)
+            if self._idle < len(self._quick) and len(self._threads) < self._slots:
+                name = f"mada-grader-{len(self._threads)}"
+                thread = threading.Thread(target=self._serve_slot, name=name, args=(len(self._threads),), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify()
+
+    def _take(self) -> _Comparison | None:
+        """Return the next comparison, the quick lane first; `None` when the grader is closed and empty."""
+        # One slot stays free of slow comparisons, so that a newcomer never waits for all of them.
+        slow_slots = max(1, self._slots - 1)
+        with self._changed:
+            while True:
+                if self._quick:
+                    return self._quick.popleft()
+                if self._slow and self._slow_running < slow_slots:
+                    self._slow_running += 1
+                    return self._slow.popleft()
+                if self._closed and not self._slow:
+                    return None
+                self._idle += 1
+                self._changed.wait()
+                self._idle -= 1
+
+    def _serve_slot(self, slot: int) -> None:
+        while comparison := self._take():
+            slow = comparison.put_aside
+            try:
+                reason = self._ask_worker(slot, comparison)
+            except GradingError as error:
+                comparison.reason.set_exception(error)
+            else:
+                if reason is not None:
+                    comparison.reason.set_result(reason)
+            with self._changed:
+                self._slow_running -= slow
+                self._changed.notify_all()
+        if worker := self._workers.pop(slot, None):
+            worker.close()
+
+    def _ask_worker(self, slot: int, comparison: _Comparison) -> Reason | None:
+        """Ask until there is a reason; `None` when the comparison was put back into a lane."""
+        worker = self._workers.get(slot) or self._nursery.raise_worker()
+        with self._changed:
+            self._workers[slot] = worker
+        limit = self.time_limit if comparison.put_aside else min(FIRST_SLICE, self.time_limit)
+        try:
+            return worker.ask(comparison.gold, comparison.given, limit=limit)  # type: ignore[return-value]
+        except WorkerDiedError as death:
+            with self._changed:
+                self._workers.pop(slot).close()
+            return self._after_death(comparison, death, final=limit == self.time_limit)
+
+    def _after_death(self, comparison: _Comparison, death: WorkerDiedError, *, final: bool) -> Reason | None:
+        comparison.deaths += 1
+        comparison.crashes += death.crashed
+        if comparison.crashes >= MAX_CRASHES:
+            return "unparsable"
+        if (death.timed_out and final) or comparison.deaths >= MAX_DEATHS:
+            return "timed out"
+        comparison.put_aside = comparison.put_aside or death.timed_out
+        with self._changed:
+            (self._slow if comparison.put_aside else self._quick).append(comparison)
+        return None
+
+
+def _known(reason: Reason) -> Future[Reason]:
+    future: Future[Reason] = Future()
+    future.set_result(reason)
+    return future
+
+
+def _finished(answer: str | None, reason: Future[Reason]) -> Grade:
+    known = reason.result()
+    return Grade(correct=known == "equal", reason=known, answer=answer)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,1 @@
+"""Learning: what a response is credited with (A1–A3)."""

@@ -1,0 +1,24 @@
+"""Problems: where they come from, how they are cut, and which of them a benchmark already holds."""
+
+from mada.problems.known import BENCHMARKS, KNOWN_SETS, KnownSet
+from mada.problems.overlap import Decontaminated, Match, Overlap, find_overlap, find_overlaps, remove_copies
+from mada.problems.problem import Problem
+from mada.problems.sources import load_problems
+from mada.problems.split import Part, Split, split_problems
+
+__all__ = [
+    "BENCHMARKS",
+    "KNOWN_SETS",
+    "Decontaminated",
+    "KnownSet",
+    "Match",
+    "Overlap",
+    "Part",
+    "Problem",
+    "Split",
+    "find_overlap",
+    "find_overlaps",
+    "load_problems",
+    "remove_copies",
+    "split_problems",
+]

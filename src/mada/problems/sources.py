@@ -1,0 +1,172 @@
+"""Problems from wherever they are: a known name, a file, a Hub data set, or a Python callable."""
+
+import importlib
+import itertools
+import re
+import sys
+import traceback
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from mada.errors import DataError, MadaError
+from mada.problems.files import is_problem_file, read_rows
+from mada.problems.hub import HubName, read_hub_rows
+from mada.problems.known import (
+    DATA_FOLDER_VARIABLE,
+    KNOWN_SETS,
+    data_folder,
+    known_name,
+    local_files,
+    nearest_names,
+)
+from mada.problems.problem import Problem
+from mada.problems.rows import Draft, Layout, Row, collect_problems, drafts_from_rows, shown
+
+_CALLABLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
+_HUB_PREFIX = "hub:"
+
+
+def load_problems(
+    source: str | Path,
+    *,
+    config: str | None = None,
+    split: str | None = None,
+    revision: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    answer_form: str | None = None,
+    folder: str | Path | None = None,
+    limit: int | None = None,
+) -> list[Problem]:
+    """Read all problems of a source, or the first `limit`.
+
+    `source` is a known name (`math-500`), a file, `hub:owner/name`, or `module:function`, a callable without
+    arguments that returns problems or rows. `config`, `split` and `revision` choose within a Hub data set.
+    `columns` maps problem, answer, id and source to the source's own column names. `folder` (else the
+    environment variable `MADA_DATA`) holds the known sets' files; without one they come from the Hub.
+    """
+    if limit is not None and limit < 1:
+        raise DataError(f"the limit is {limit}; wanted at least one problem")
+    drafts = _drafts(
+        str(source),
+        hub_choice=HubName("", config=config, split=split, revision=revision),
+        columns=dict(columns or {}),
+        answer_form=answer_form,
+        folder=Path(folder) if folder is not None else None,
+    )
+    with _working_folder_importable():
+        problems = collect_problems(itertools.islice(drafts, limit))
+    if not problems:
+        raise DataError(f"{source}: holds no problems; wanted at least one row")
+    return problems
+
+
+def _drafts(
+    source: str, *, hub_choice: HubName, columns: dict[str, str], answer_form: str | None, folder: Path | None
+) -> Iterator[Draft]:
+    layout = Layout(source, columns=columns, answer_form=answer_form or "text")
+    name = known_name(source)
+    if name is not None:
+        return _known_drafts(
+            name, hub_choice=hub_choice, columns=columns, answer_form=answer_form, folder=data_folder(folder)
+        )
+    if source.startswith(_HUB_PREFIX):
+        hub = _chosen(HubName(source.removeprefix(_HUB_PREFIX)), hub_choice)
+        return drafts_from_rows(read_hub_rows(hub), Layout(hub.name, columns=columns, answer_form=layout.answer_form))
+    _refuse_hub_choice(source, hub_choice)
+    if is_problem_file(source) or Path(source).exists():
+        path = Path(source)
+        return drafts_from_rows(read_rows(path), Layout(path.name, columns=columns, answer_form=layout.answer_form))
+    if _CALLABLE.fullmatch(source):
+        return _callable_drafts(source, layout)
+    raise DataError(_unknown(source))
+
+
+def _unknown(source: str) -> str:
+    near = nearest_names(source)
+    guess = f"did you mean {' or '.join(near)}? " if near else ""
+    return (
+        f"{source}: not a known name, a file, module:function or hub:owner/name; {guess}"
+        "`mada problems list` shows the known names"
+    )
+
+
+def _known_drafts(
+    name: str, *, hub_choice: HubName, columns: dict[str, str], answer_form: str | None, folder: Path | None
+) -> Iterator[Draft]:
+    known = KNOWN_SETS[name]
+    if folder is not None:
+        _refuse_hub_choice(f"{name} (read from {folder})", hub_choice)
+        layout = Layout(name, columns=columns, answer_form=answer_form or "text")
+        parts = [drafts_from_rows(read_rows(path), layout) for path in local_files(name, folder)]
+        drafts = itertools.chain.from_iterable(parts)
+        return iter(sorted(drafts, key=_number_in_id)) if len(parts) > 1 else drafts
+    if known.hub is None:
+        raise DataError(
+            f"{name}: only known as a local file; set {DATA_FOLDER_VARIABLE} (or --folder) to a folder with "
+            f"{', '.join(known.files)}"
+        )
+    layout = Layout(name, columns={**known.columns, **columns}, answer_form=answer_form or known.answer_form)
+    return drafts_from_rows(read_hub_rows(_chosen(known.hub, hub_choice)), layout)
+
+
+def _number_in_id(draft: Draft) -> tuple[int, str]:
+    number = re.search(r"\d+$", draft.id or "")
+    return (int(number[0]) if number else sys.maxsize, draft.id or "")
+
+
+def _chosen(hub: HubName, choice: HubName) -> HubName:
+    return HubName(
+        hub.name,
+        config=choice.config or hub.config,
+        split=choice.split or hub.split,
+        revision=choice.revision or hub.revision,
+    )
+
+
+def _refuse_hub_choice(source: str, choice: HubName) -> None:
+    if choice.config or choice.split or choice.revision:
+        raise DataError(f"{source}: config, split and revision choose within a Hub data set; leave them out here")
+
+
+def _callable_drafts(source: str, layout: Layout) -> Iterator[Draft]:
+    for number, item in enumerate(_called(source), start=1):
+        location = f"{source}: item {number}"
+        if isinstance(item, Problem):
+            yield Draft(location, item.question, item.answer, item.id, item.source)
+        elif isinstance(item, Mapping):
+            yield from drafts_from_rows([Row(location, cast("Mapping[str, object]", item))], layout)
+        else:
+            raise DataError(f"{location}: wanted a Problem or a mapping, got {shown(item)} (see docs/data.md)")
+
+
+def _called(source: str) -> Iterator[object]:
+    """What the user's function yields; what it raises becomes a `DataError` that names the failing line."""
+    module_name, _, function_name = source.partition(":")
+    try:
+        function: object = getattr(importlib.import_module(module_name), function_name)
+        if not callable(function):
+            raise DataError(f"{source}: is {shown(function)}, not something that can be called")
+        made = function()
+        if not isinstance(made, Iterable):
+            raise DataError(f"{source}: returned {shown(made)}; wanted problems or rows one after the other")
+        yield from cast("Iterable[object]", made)
+    except MadaError:
+        raise
+    except Exception as error:  # user code may raise anything
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise DataError(
+            f"{source}: raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}); "
+            "run it by itself to see more"
+        ) from error
+
+
+@contextmanager
+def _working_folder_importable() -> Generator[None]:
+    """Let `module:function` name a file in the working folder, as `python -m` does."""
+    sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path.remove("")

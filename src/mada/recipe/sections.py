@@ -1,0 +1,173 @@
+"""The sections of a recipe that say what is trained, on what, how it debates and how it is measured.
+
+How the agents learn is in `training.py`. A field's text names the point of the method it serves; "ours" marks
+a choice on which the paper is silent.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+from mada.debate.prompts import DEBATE_HEADER, DEBATE_REQUEST, DEBATE_RESPONSE, REASONING, Share
+from mada.recipe.values import (
+    Count,
+    CountOrZero,
+    Folder,
+    FractionAboveZero,
+    FractionBelowOne,
+    Names,
+    OrNone,
+    Positive,
+    PositiveOrZero,
+    Section,
+    SomeNames,
+    Text,
+    Wanted,
+)
+
+BENCHMARKS = ("math-500", "aime-2024", "aime-2025", "amc-23", "minerva-math")
+
+
+def _exactly_once(text: str, placeholder: str, *, meaning: str) -> str:
+    count = text.count(placeholder)
+    if count != 1:
+        got = f"'{placeholder}' {count} times" if count else f"no '{placeholder}'"
+        raise ValueError(f"got {got}, wanted it exactly once: it is where {meaning} is put")
+    return text
+
+
+def _holds_question(text: str) -> str:
+    return _exactly_once(text, "{question}", meaning="the problem")
+
+
+def _holds_response(text: str) -> str:
+    return _exactly_once(text, "{response}", meaning="an agent's response")
+
+
+class ModelSection(Section):
+    """The frozen base model that all agents share."""
+
+    name: Text = "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"
+    """Hub id or folder of the base model; every agent is a blank adapter on it at first (T4)."""
+    revision: OrNone[Text] = None
+    """Branch, tag or commit on the Hub; none means the default branch (T4; ours)."""
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """Number format of the base weights; auto means the one they were saved in (T2; ours)."""
+    window: OrNone[Count] = None
+    """Context length in tokens, to which debates are shortened; none means the model's own (P3; ours)."""
+
+
+class ColumnsSection(Section):
+    """Which columns of the source hold what; a column left at none goes by the source's usual name."""
+
+    id: OrNone[Text] = None
+    """Column with a stable id for each problem; none means one is made from the problem's text (D2; ours)."""
+    problem: OrNone[Text] = None
+    """Column with the problem's text (D2; ours)."""
+    answer: OrNone[Text] = None
+    """Column with the reference answer (D2; ours)."""
+
+
+class DataSection(Section):
+    """The training problems and how they are cut into one subset per agent."""
+
+    train: Text = "still-3"
+    """Source of training problems: a known name, a file, "module:function" or "hub:owner/name" (D1, D2)."""
+    config: OrNone[Text] = None
+    """Configuration of a Hub data set; none means its default (D2; ours)."""
+    split: OrNone[Text] = None
+    """Split of a Hub data set; none means the source's usual one (D2; ours)."""
+    revision: OrNone[Text] = None
+    """Branch, tag or commit of a Hub data set; none means the default branch (D2; ours)."""
+    columns: ColumnsSection = ColumnsSection()
+    """Column names, for sources that use other names than ours (D2; ours)."""
+    folder: OrNone[Folder] = None
+    """Folder with data files; none means the one in the MADA_DATA environment variable (D2; ours)."""
+    subset_size: Count = 7500
+    """Problems in each agent's own subset; no two subsets share one (D1)."""
+    validation_size: Count = 750
+    """Problems in the validation set shared by all agents (D1)."""
+    decontaminate: Names = BENCHMARKS
+    """Benchmarks whose problems are dropped from the training data (D3; ours)."""
+
+
+class PromptsSection(Section):
+    """What agents are asked; the defaults are the paper's texts."""
+
+    reasoning: Annotated[str, AfterValidator(_holds_question)] = REASONING
+    """Prompt of every question, which stands in place of {question} (P1)."""
+    debate_header: str = DEBATE_HEADER
+    """Text between the question and the other agents' responses (P2)."""
+    debate_response: Annotated[str, AfterValidator(_holds_response)] = DEBATE_RESPONSE
+    """Block for one agent's response, which stands in place of {response} (P2)."""
+    debate_request: str = DEBATE_REQUEST
+    """Text after the last response (P2)."""
+    share: Share = "full"
+    """What later rounds see of a response: its full text, or the answer that follows its thinking (P2)."""
+
+
+class TeamSection(Section):
+    """Who debates, and for how long."""
+
+    generators: Count = 3
+    """Agents that answer the bare question in round 1 (I1, I3)."""
+    critics: CountOrZero = 3
+    """Agents that answer in rounds 2 and later, seeing all responses of the round before (I1, I3)."""
+    rounds: Count = 2
+    """Rounds of a debate; one round is the generators alone (I1, I3)."""
+
+
+class LoraSection(Section):
+    """The adapter that makes an agent out of the base model."""
+
+    rank: Count = 16
+    """Rank of the low-rank update (T2)."""
+    alpha: Positive = 128.0
+    """Scale: the update is multiplied by alpha / rank (T2)."""
+    dropout: FractionBelowOne = 0.05
+    """Share of an adapter's inputs dropped while learning, never while sampling (T2)."""
+    targets: (
+        Annotated[Literal["all-linear"], Wanted("'all-linear'")]
+        | Annotated[SomeNames, Wanted("a list of layer names, each once")]
+    ) = "all-linear"
+    """Layers with an adapter: a list of names, or all-linear, the seven projections of every block (T2)."""
+
+
+class RewardSection(Section):
+    """Weights of the two rewards; the counterfactual baseline follows the accuracy weight."""
+
+    accuracy: PositiveOrZero = 2.0
+    """Weight of being right; also the 2 of the counterfactual advantage (R3, A2)."""
+    length: PositiveOrZero = 1.0
+    """Weight of being brief (R2, R3)."""
+
+
+class GradingSection(Section):
+    """How answers are compared with references."""
+
+    time_limit: Positive = 2.0
+    """Seconds of processor time one comparison may take before it counts as wrong (R1; ours)."""
+    workers: OrNone[Count] = None
+    """Grading processes; none means one per core (R1; ours)."""
+
+
+class InferenceSection(Section):
+    """How agents sample when they debate for real; training has its own settings."""
+
+    temperature: PositiveOrZero = 1.0
+    """Sampling temperature; 0 takes the likeliest token (I3)."""
+    top_p: FractionAboveZero = 1.0
+    """Share of probability that is sampled from; 1 means all of it (I3)."""
+    top_k: OrNone[Count] = None
+    """Number of likeliest tokens that are sampled from; none means all (I3; ours)."""
+    max_new_tokens: Count = 32768
+    """Tokens after which a response is cut off (I3)."""
+
+
+class EvaluationSection(Section):
+    """What the finished team is measured on."""
+
+    benchmarks: SomeNames = BENCHMARKS
+    """Benchmarks by known name or path; the average gives each the same weight (D2, E1)."""
+    seeds: Count = 10
+    """Times every system answers every benchmark, each with its own seed (I3, E1)."""

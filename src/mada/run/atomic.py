@@ -1,0 +1,119 @@
+"""Replace a file so that a reader, and a crash at any moment, sees the old one or the new one, whole.
+
+The new content goes into a temporary neighbour, reaches the disk (fsync), takes the file's name in one step
+(rename), and the folder reaches the disk too. Any failure on the way, a full disk included, leaves the
+previous file as it was. Only a killed process leaves its temporary behind; `remove_leftovers` clears those.
+
+A replaced file keeps the permissions of the one before it; a new one gets what the umask allows. A symbolic
+link is replaced itself, never the file it points to.
+"""
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mada.errors import RunError
+
+_LEFTOVER = re.compile(r"\.[0-9a-f]{16}\.partial")
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# Some network and FUSE file systems have no notion of syncing a folder. By then the rename has happened.
+_CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.ENOTSUP})
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Give `path` this text as one step, in UTF-8; half a surrogate pair is written as `\\udXXX`."""
+    replace_bytes(path, text.encode(errors="backslashreplace"))
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Give `path` this content as one step."""
+    with replacing(path) as partial, _explaining(path):
+        partial.write_bytes(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """Yield a temporary path beside `path`; what the block writes there becomes `path` if the block succeeds.
+
+    The path, not a handle, is yielded because most of what writes large files (safetensors, Parquet, images)
+    wants one. Running out of space inside the block is a RunError; any other exception of the block passes
+    through unchanged.
+    """
+    partial = path.parent / f".{secrets.token_hex(8)}.partial"
+    with _explaining(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _explaining(path):
+            _create_with_permissions_of(path, partial)
+        with _explaining(path, only=_NO_ROOM):
+            yield partial
+        with _explaining(path):
+            _sync_file(partial)
+            partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    with _explaining(path, kept="the new file is in place, but may not outlive a power cut"):
+        sync_folder(path.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporaries of killed processes. The caller sees to it that no other process writes here."""
+    for leftover in folder.rglob(".*.partial"):
+        if is_leftover(leftover) and leftover.is_file():
+            leftover.unlink(missing_ok=True)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether the name is one that `replacing` gives to its temporaries."""
+    return _LEFTOVER.fullmatch(path.name) is not None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names created, replaced or removed in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_FOLDERS:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _create_with_permissions_of(path: Path, partial: Path) -> None:
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        if path.is_file():
+            os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
+    finally:
+        os.close(descriptor)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explaining(path: Path, *, only: frozenset[int] | None = None, kept: str | None = None) -> Generator[None]:
+    """Turn the operating system's refusal into a sentence that says what is still safe."""
+    try:
+        yield
+    except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
+        if kept is None:
+            kept = "the previous file is untouched" if path.is_file() else "no file was left behind"
+        raise RunError(
+            f"{path} could not be written: {error.strerror or error}; {kept}. "
+            "Make room or mend access, then start again"
+        ) from error

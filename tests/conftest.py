@@ -1,0 +1,17 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder with the real benchmarks: MADA_DATA, or shared/data beside the checkout."""
+    folder = Path(os.environ.get("MADA_DATA") or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip("the real data sets are not here: set MADA_DATA to the folder that holds them")
+    return folder

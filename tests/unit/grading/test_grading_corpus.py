@@ -1,0 +1,56 @@
+"""The reviewed corpus: every line of corpus.txt, through the grader a user would use."""
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mada.grading import Grader
+
+
+class Case(NamedTuple):
+    group: str
+    reason: str
+    reference: str
+    reply: str
+
+
+def read_corpus() -> list[Case]:
+    cases: list[Case] = []
+    group = ""
+    for line in (Path(__file__).parent / "corpus.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            group = line.removeprefix("# ")
+        elif line:
+            reason, reference, reply = line.split(" ¦ ")
+            cases.append(
+                Case(
+                    group,
+                    reason,
+                    reference,
+                    reply if "\\boxed" in reply or reply == "It is 7" else f"\\boxed{{{reply}}}",
+                )
+            )
+    return cases
+
+
+CORPUS = read_corpus()
+
+
+@pytest.fixture(scope="module")
+def grades():
+    with Grader() as grader:
+        graded = grader.grade((case.reply, case.reference) for case in CORPUS)
+    return dict(zip(CORPUS, graded, strict=True))
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda case: f"{case.group}: {case.reference} ← {case.reply}"[:90])
+def test_corpus_case(case, grades):
+    assert grades[case].reason == case.reason
+    assert grades[case].correct == (case.reason == "equal")
+
+
+def test_corpus_is_large_and_names_every_reason_but_the_time_limit():
+    assert len(CORPUS) >= 300
+    assert set(Counter(case.reason for case in CORPUS)) == {"equal", "not equal", "no answer", "unparsable"}

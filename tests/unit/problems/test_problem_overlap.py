@@ -1,0 +1,94 @@
+from collections.abc import Callable
+
+import pytest
+
+from mada.errors import DataError
+from mada.problems import Match, Problem, find_overlap, find_overlaps, remove_copies
+
+Make = Callable[..., Problem]
+
+ONE_TO_TEN = "What is the remainder when $1 + 2 + 3 + 4 + \\dots + 9 + 10$ is divided by"
+
+
+def test_the_three_kinds_of_match_strongest_first(problem: Make) -> None:
+    benchmark = [problem(f"{ONE_TO_TEN} 9?", "1", "b/9"), problem("Find $x$ if $x + 1 = 3$.", "2", "b/x")]
+    training = [
+        problem(f"{ONE_TO_TEN} 8?", "7", "t/sibling"),
+        problem("Something else altogether, about seven green bottles on a wall.", "7", "t/other"),
+        problem(f"Please tell: {ONE_TO_TEN} 9?", "1", "t/near"),
+        problem("find x if x+1=3", "5", "t/exact"),
+    ]
+
+    overlap = find_overlap(training, benchmark)
+
+    # 16 words make 11 runs of six; two words in front add two runs, one other word at the end replaces one.
+    assert overlap.matches == (
+        Match("t/exact", "b/x", "exact", 1.0),
+        Match("t/near", "b/9", "near", 11 / 13),
+        Match("t/sibling", "b/9", "sibling", 10 / 12),
+    )
+    assert overlap.of_kind("near") == (overlap.matches[1],)
+    assert (overlap.training_rows, overlap.benchmark_rows) == (4, 2)
+
+
+def test_signs_alone_do_not_make_a_copy(problem: Make) -> None:
+    text = "What is the smallest integer n such that all roots of $z^4 {} z^2 + 1 = 0$ are roots of unity?"
+    training, benchmark = [problem(text.format("-"), "12", "t")], [problem(text.format("+"), "6", "b")]
+
+    assert find_overlap(training, benchmark).matches == (Match("t", "b", "sibling", 1.0),)
+
+
+def test_a_likely_copy_beats_a_closer_sibling(problem: Make) -> None:
+    benchmark = [
+        problem("one two three four five seven", "2", "b/1"),
+        problem("one two three four six", "1", "b/2"),
+    ]
+    training = [problem("one two three four five six", "1", "t")]
+
+    assert find_overlap(training, benchmark, n=1, threshold=0.7).matches == (Match("t", "b/2", "near", 5 / 6),)
+
+
+def test_texts_shorter_than_an_n_gram_match_only_as_a_whole(problem: Make) -> None:
+    benchmark = [problem("two plus two", "4", "b")]
+
+    found = find_overlap([problem("two + plus two", "4", "t"), problem("plus two", "4", "u")], benchmark)
+
+    assert found.matches == (Match("t", "b", "near", 1.0),)
+
+
+def test_several_benchmarks_are_compared_in_one_pass(problem: Make) -> None:
+    training = [problem("a b c", name="t/1"), problem("d e f", name="t/2")]
+    benchmarks = {
+        "one": [problem("A B C", name="b")],
+        "two": [problem("d, e, f", name="c"), problem("g")],
+        "none": [],
+    }
+
+    found = find_overlaps(training, benchmarks)
+
+    assert [match.training for match in found["one"].matches] == ["t/1"]
+    assert [match.training for match in found["two"].matches] == ["t/2"]
+    assert found["none"].matches == ()
+    assert found["two"].benchmark_rows == 2
+
+
+@pytest.mark.parametrize("setting", [{"n": 0}, {"threshold": 0.0}, {"threshold": 1.1}])
+def test_senseless_settings_are_refused(setting: dict[str, float], problem: Make) -> None:
+    with pytest.raises(DataError, match="wanted n ≥ 1 and 0 < threshold ≤ 1"):
+        find_overlap([problem("q")], [problem("q")], **setting)  # type: ignore[arg-type]
+
+
+def test_copies_are_removed_and_counted_by_benchmark(problem: Make) -> None:
+    training = [problem("Find $x$", name="t/1"), problem("keep", name="t/2"), problem("find x.", name="t/3")]
+    training += [problem("Both", name="t/4")]
+    benchmarks = {
+        "one": [problem("find x", name="b"), problem("both")],
+        "two": [problem("both")],
+        "three": [],
+    }
+
+    clean = remove_copies(training, benchmarks)
+
+    assert [kept.id for kept in clean.kept] == ["t/2"]
+    assert clean.dropped == {"one": 3, "two": 0, "three": 0}
+    assert remove_copies(training, {}).kept == tuple(training)

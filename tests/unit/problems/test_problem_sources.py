@@ -1,0 +1,174 @@
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mada.errors import DataError
+from mada.problems import Problem, load_problems
+
+Write = Callable[..., Path]
+
+MODULE = """
+from mada.problems import Problem, load_problems
+
+CONSTANT = 3
+
+def ready():
+    return [Problem("q1", "1", "a", "made"), Problem("q2", "2", "b", "made")]
+
+def rows():
+    yield {"question": "q1", "answer": 1}
+    yield {"question": "q2", "answer": 2}
+
+def endless():
+    number = 0
+    while True:
+        number += 1
+        yield {"problem": f"q{number}", "answer": number}
+
+def broken():
+    yield {"question": "q1", "answer": 1}
+    raise KeyError("lost")
+
+def nothing():
+    return None
+
+def empty():
+    return []
+
+def strange():
+    return [3]
+
+def incomplete():
+    return [{"question": "q1"}]
+
+def twice():
+    return [Problem("q1", "1", "a", "made"), Problem("q2", "2", "a", "made")]
+
+def nested():
+    return load_problems("nowhere.jsonl")
+"""
+
+
+@pytest.fixture
+def made_module(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    write("made_problems.py", MODULE)
+    write("broken_module.py", "1 / 0")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    yield
+    assert sys.path == before
+    sys.modules.pop("made_problems", None)
+
+
+def lines(*rows: dict[str, object]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_a_file(write: Write) -> None:
+    path = write("p.jsonl", lines({"problem": "q1", "answer": "1"}, {"problem": "q2", "answer": "2", "id": "b"}))
+
+    first, second = load_problems(path)
+
+    assert (first.question, first.answer, first.source) == ("q1", "1", "p.jsonl")
+    assert second == Problem("q2", "2", "b", "p.jsonl")
+    assert load_problems(str(path), limit=1) == [first]
+
+
+def test_a_known_set_in_a_folder(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("aime24.jsonl", lines({"id": "aime24/00", "problem": "q", "answer": "7"}))
+
+    expected = [Problem("q", "7", "aime24/00", "aime-2024")]
+    assert load_problems("AIME24", folder=tmp_path) == expected
+    monkeypatch.setenv("MADA_DATA", str(tmp_path))
+    assert load_problems("aime-2024") == expected
+
+
+def test_a_known_set_of_two_files_is_joined_by_the_numbers_in_its_ids(write: Write, tmp_path: Path) -> None:
+    def row(name: str) -> dict[str, object]:
+        return {"id": name, "problem": f"q {name}", "answer": "1"}
+
+    write("deepscaler_nonstill.jsonl", lines(row("deepscaler/0"), row("deepscaler/10"), row("unnumbered")))
+    write("still3_subset.jsonl", lines(row("deepscaler/2"), row("deepscaler/9")))
+
+    ids = [problem.id for problem in load_problems("deepscaler", folder=tmp_path)]
+
+    assert ids == ["deepscaler/0", "deepscaler/2", "deepscaler/9", "deepscaler/10", "unnumbered"]
+
+
+def test_a_set_without_a_hub_version_needs_its_file() -> None:
+    with pytest.raises(DataError, match=r"svamp: only known as a local file; set MADA_DATA .* with svamp\.jsonl"):
+        load_problems("svamp")
+
+
+@pytest.mark.parametrize("choice", ["config", "split", "revision"])
+def test_hub_choices_are_refused_elsewhere_rather_than_ignored(choice: str, write: Write, tmp_path: Path) -> None:
+    path = write("aime24.jsonl", lines({"problem": "q", "answer": "7"}))
+
+    for source in (str(path), "aime-2024", "made_problems:ready"):
+        with pytest.raises(DataError, match="config, split and revision choose within a Hub data set"):
+            load_problems(source, folder=tmp_path, **{choice: "x"})  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("made_module")
+def test_a_callable_may_return_problems_or_rows() -> None:
+    assert load_problems("made_problems:ready") == [
+        Problem("q1", "1", "a", "made"),
+        Problem("q2", "2", "b", "made"),
+    ]
+    made = load_problems("made_problems:rows")
+    assert [(problem.question, problem.answer) for problem in made] == [("q1", "1"), ("q2", "2")]
+    assert made[0].source == "made_problems:rows"
+    assert [problem.answer for problem in load_problems("made_problems:endless", limit=3)] == ["1", "2", "3"]
+
+
+@pytest.mark.usefixtures("made_module")
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        (
+            "made_problems:broken",
+            r"raised KeyError: 'lost' \(at .*made_problems\.py:21\); run it by itself to see more",
+        ),
+        ("made_problems:nothing", "returned None; wanted problems or rows one after the other"),
+        ("made_problems:empty", "holds no problems; wanted at least one row"),
+        ("made_problems:strange", "item 1: wanted a Problem or a mapping, got 3"),
+        ("made_problems:incomplete", "item 1: no column for the answer"),
+        ("made_problems:twice", "item 2: the id 'a' was already used at made_problems:twice: item 1"),
+        ("made_problems:CONSTANT", "is 3, not something that can be called"),
+        ("made_problems:absent", "raised AttributeError: .*no attribute 'absent'"),
+        ("absent_module:make", "raised ModuleNotFoundError: No module named 'absent_module'"),
+        ("broken_module:make", r"raised ZeroDivisionError: division by zero \(at .*broken_module\.py:1\)"),
+    ],
+)
+def test_what_goes_wrong_in_a_callable_is_reported_with_its_name(source: str, complaint: str) -> None:
+    with pytest.raises(DataError, match=f"^{source}: {complaint}"):
+        load_problems(source)
+
+
+@pytest.mark.usefixtures("made_module")
+def test_a_data_error_inside_a_callable_stays_as_it_is() -> None:
+    with pytest.raises(DataError, match=r"^nowhere\.jsonl: no such file"):
+        load_problems("made_problems:nested")
+
+
+def test_an_unknown_source_suggests_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^mth-500: not a known name, .*; did you mean math-500 or math-train\?"):
+        load_problems("mth-500")
+    with pytest.raises(DataError, match=r"^zzz: not a known name, a file, module:function or hub:owner/name; `mada"):
+        load_problems("zzz")
+    with pytest.raises(DataError, match="cannot read a file without an ending"):
+        load_problems(tmp_path)
+    with pytest.raises(DataError, match=r"no such file"):
+        load_problems(tmp_path / "p.csv")
+
+
+def test_an_empty_file_and_a_limit_of_nothing(write: Write) -> None:
+    path = write("p.jsonl", "\n")
+
+    with pytest.raises(DataError, match=r"p\.jsonl: holds no problems"):
+        load_problems(path)
+    with pytest.raises(DataError, match="the limit is 0; wanted at least one problem"):
+        load_problems(path, limit=0)

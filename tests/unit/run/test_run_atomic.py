@@ -1,0 +1,216 @@
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mada.errors import RunError
+from mada.run import replace_bytes, replace_text, replacing
+from mada.run.atomic import remove_leftovers, sync_folder
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """The operating system itself refuses writes behind `size` bytes, as a full disk would."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_made_and_then_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "file.txt"
+    replace_text(path, "erste Fassung é\n")
+    assert path.read_bytes() == "erste Fassung é\n".encode()
+    replace_bytes(path, b"\x00second")
+    assert path.read_bytes() == b"\x00second"
+    assert names(path.parent) == ["file.txt"]
+
+
+def test_text_that_utf8_cannot_hold_is_written_as_an_escape(tmp_path: Path) -> None:
+    replace_text(tmp_path / "a", "x\ud800y")
+    assert (tmp_path / "a").read_bytes() == b"x\\ud800y"
+
+
+def test_the_block_writes_beside_the_file_which_changes_only_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"old")
+    with replacing(path) as partial:
+        assert partial.parent == tmp_path
+        partial.write_bytes(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), FileNotFoundError(errno.ENOENT, "theirs")])
+def test_an_exception_in_the_block_passes_through_and_leaves_the_old_file(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def broken_block() -> None:
+        with replacing(path) as partial:
+            partial.write_bytes(b"half")
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        broken_block()
+    assert caught.value is error
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_has_the_permissions_the_umask_allows(tmp_path: Path, mask: int, mode: int) -> None:
+    with umask(mask):
+        replace_text(tmp_path / "file", "x")
+    assert (tmp_path / "file").stat().st_mode & 0o777 == mode
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o640)
+    with umask(0o022):
+        replace_text(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_is_replaced_and_its_target_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("elsewhere")
+    (tmp_path / "link").symlink_to("target")
+    replace_text(tmp_path / "link", "new")
+    assert (tmp_path / "target").read_text() == "elsewhere"
+    assert not (tmp_path / "link").is_symlink()
+
+
+def test_no_room_leaves_the_old_file_whole_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    replace_bytes(path, b"o" * 2000)
+    with largest_file(4096), pytest.raises(RunError) as caught:
+        replace_bytes(path, b"n" * 10_000)
+    assert path.read_bytes() == b"o" * 2000
+    assert names(tmp_path) == ["file"]
+    assert str(caught.value) == (
+        f"{path} could not be written: File too large; the previous file is untouched. "
+        "Make room or mend access, then start again"
+    )
+
+
+def test_no_room_inside_the_callers_block_is_explained_too(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with (
+        largest_file(4096),
+        pytest.raises(RunError, match="no file was left behind"),
+        replacing(path) as partial,
+    ):
+        partial.write_bytes(b"n" * 10_000)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "old"),
+    [("fchmod", b"old")]  # a new file has no permissions to keep
+    + [(step, old) for step in ("mkdir", "open", "write_bytes", "fsync", "replace") for old in (None, b"old")],
+)
+def test_a_failure_at_any_step_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, old: bytes | None
+) -> None:
+    path = tmp_path / "file"
+    if old is not None:
+        path.write_bytes(old)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os if step in ("open", "fchmod", "fsync") else Path, step, full)
+        with pytest.raises(RunError, match="No space left on device"):
+            replace_bytes(path, b"new")
+    assert names(tmp_path) == ([] if old is None else ["file"])
+    assert old is None or path.read_bytes() == old
+
+
+def test_a_folder_that_fails_to_sync_is_reported_with_the_new_file_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_on_folders(monkeypatch, errno.EIO)
+    with pytest.raises(RunError, match="the new file is in place, but may not outlive a power cut"):
+        replace_bytes(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_file_system_that_cannot_sync_folders_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_on_folders(monkeypatch, errno.EINVAL)
+    replace_bytes(tmp_path / "file", b"new")
+    sync_folder(tmp_path)
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def fail_on_folders(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    fsync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").is_dir():
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+
+
+def test_the_content_reaches_the_disk_before_the_name_and_the_name_before_returning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def seen_fsync(descriptor: int) -> None:
+        steps.append("sync folder" if Path(f"/proc/self/fd/{descriptor}").is_dir() else "sync file")
+        fsync(descriptor)
+
+    def seen_replace(self: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", seen_fsync)
+    monkeypatch.setattr(Path, "replace", seen_replace)
+    replace_bytes(tmp_path / "file", b"new")
+    assert steps == ["sync file", "rename", "sync folder"]
+
+
+def test_a_folder_in_the_files_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").mkdir()
+    with pytest.raises(RunError, match="Is a directory"):
+        replace_text(tmp_path / "file", "x")
+    assert names(tmp_path) == ["file"]
+
+
+def test_only_the_temporaries_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    leftovers = [tmp_path / ".0123456789abcdef.partial", tmp_path / "deep" / ".fedcba9876543210.partial"]
+    kept = [tmp_path / "a.partial", tmp_path / ".hidden.partial", tmp_path / "deep" / "data.json"]
+    for path in [*leftovers, *kept]:
+        path.write_text("x")
+    (tmp_path / ".aaaaaaaaaaaaaaaa.partial").mkdir()
+    remove_leftovers(tmp_path)
+    assert not any(path.exists() for path in leftovers)
+    assert all(path.exists() for path in kept)
+    assert (tmp_path / ".aaaaaaaaaaaaaaaa.partial").is_dir()

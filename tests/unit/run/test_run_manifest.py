@@ -1,0 +1,240 @@
+import json
+import os
+import socket
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, ValidationError
+
+from mada.digest import digest_of
+from mada.errors import RunError
+from mada.run import ABSENT, Difference, Manifest
+from mada.run.manifest import (
+    plain_recipe,
+    read_manifest,
+    recipe_differences,
+    refuse_other_recipe,
+    write_manifest,
+)
+
+
+class Training(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rate: float = 1e-6
+    steps: int = 10
+
+
+class Recipe(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: int = 17
+    name: str = "é"
+    training: Training = Training()
+
+
+class LaterTraining(Training):
+    clip: float = 0.2
+
+
+class LaterRecipe(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: int = 17
+    name: str = "é"
+    training: LaterTraining = LaterTraining()
+    rounds: int = 2
+
+
+class ForgetfulRecipe(BaseModel):
+    """Ignores the fields it does not know, as pydantic does by default."""
+
+    seed: int = 17
+    training: dict[str, float] = {}
+
+
+STORED = plain_recipe(Recipe())
+
+
+@pytest.fixture
+def manifest(monkeypatch: pytest.MonkeyPatch) -> Manifest:
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/mada", "train", "--hf-token", "abc", "odd \udcff"])
+    return Manifest.of("first", plain_recipe(Recipe()))
+
+
+def test_a_manifest_says_what_and_under_which_circumstances(manifest: Manifest) -> None:
+    assert (manifest.format, manifest.name, manifest.seed) == (1, "first", 17)
+    assert manifest.recipe == {"seed": 17, "name": "é", "training": {"rate": 1e-6, "steps": 10}}
+    (session,) = manifest.sessions
+    assert (session.host, session.pid) == (socket.gethostname(), os.getpid())
+    assert session.command == ("mada", "train", "--hf-token", "***", "odd \udcff")
+    assert session.versions["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert session.hardware.cores == os.cpu_count()
+    assert timedelta(0) <= datetime.now(UTC) - session.started_at < timedelta(minutes=1)
+    assert (manifest.started_at, manifest.ended_at, session.ended_by) == (session.started_at, None, None)
+
+
+def test_no_environment_variable_gets_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "very-secret-value")
+    assert "very-secret-value" not in str(Manifest.of("first", STORED).model_dump())
+
+
+def test_each_session_is_kept(manifest: Manifest) -> None:
+    ended = manifest.ended(by="KeyboardInterrupt")
+    assert manifest.ended_at is None, "values do not change"
+    assert ended.ended_at is not None
+    resumed = ended.resumed()
+    assert resumed.sessions[0] == ended.sessions[0]
+    assert [session.ended_by for session in resumed.sessions] == ["KeyboardInterrupt", None]
+    assert (resumed.started_at, resumed.ended_at) == (manifest.started_at, None)
+    finished = resumed.ended(by=None)
+    assert finished.ended_at == finished.sessions[1].ended_at
+    assert finished.sessions[1].ended_by is None
+    with pytest.raises(ValidationError):
+        finished.name = "second"  # type: ignore[misc]
+
+
+def test_a_manifest_reads_back_as_it_was_written(tmp_path: Path, manifest: Manifest) -> None:
+    write_manifest(tmp_path, manifest.ended(by=None).resumed())
+    again = read_manifest(tmp_path)
+    write_manifest(tmp_path, again)
+    assert read_manifest(tmp_path) == again
+    assert again.sessions[0].command == manifest.sessions[0].command
+    plain = json.loads((tmp_path / "manifest.json").read_bytes())
+    assert list(plain) == [
+        "format",
+        "name",
+        "seed",
+        "recipe_digest",
+        "recipe",
+        "sessions",
+        "started_at",
+        "ended_at",
+    ]
+    assert plain["ended_at"] is None
+    assert plain["started_at"].endswith("Z")
+
+
+def test_the_digest_depends_on_values_and_not_on_the_order_of_keys() -> None:
+    one: dict[str, JsonValue] = {"seed": 1, "a": {"b": [1, 2]}}
+    same: dict[str, JsonValue] = {"a": {"b": [1, 2]}, "seed": 1}
+    assert digest_of(one) == digest_of(same)
+    assert digest_of(one) != digest_of({"seed": 1, "a": {"b": [2, 1]}})
+    assert digest_of({"seed": 0}) == "bd0488843468e63c62bb6d1df790f0a83de90616c0906e9dbd3275d3b4100d97"
+
+
+@pytest.mark.parametrize("seed", ["1", True, 1.0, None])
+def test_a_recipe_needs_a_seed(seed: object) -> None:
+    class Loose(BaseModel):
+        seed: Any
+
+    with pytest.raises(TypeError, match="a run's recipe needs a whole number 'seed'; Loose has"):
+        plain_recipe(Loose(seed=seed))
+
+
+def test_a_recipe_with_a_number_that_json_lacks_is_refused() -> None:
+    with pytest.raises(RunError, match=r"the recipe cannot be stored: training.rate is nan"):
+        plain_recipe(Recipe(training=Training(rate=float("nan"))))
+
+
+def test_the_same_recipe_is_no_difference() -> None:
+    assert recipe_differences(STORED, Recipe()) == ()
+    refuse_other_recipe(Path("runs/x"), STORED, Recipe())
+
+
+def test_another_recipe_is_refused_with_what_differs_and_what_to_do() -> None:
+    with pytest.raises(RunError) as caught:
+        refuse_other_recipe(Path("runs/x"), STORED, Recipe(seed=18, training=Training(rate=1e-5)))
+    assert str(caught.value) == (
+        "runs/x was started with another recipe:\n"
+        "  seed: stored 17, given 18\n"
+        "  training.rate: stored 1e-06, given 1e-05\n"
+        "Give it the stored recipe to continue it, or start the new one in another folder"
+    )
+
+
+def test_a_field_gained_since_counts_as_stored_with_its_default() -> None:
+    assert recipe_differences(STORED, LaterRecipe()) == ()
+    later = LaterRecipe(rounds=3, training=LaterTraining(clip=0.3))
+    assert recipe_differences(STORED, later) == (
+        Difference("training.clip", 0.2, 0.3),
+        Difference("rounds", 2, 3),
+    )
+
+
+def test_a_field_lost_since_is_a_difference() -> None:
+    stored = plain_recipe(LaterRecipe())
+    assert set(recipe_differences(stored, Recipe())) == {
+        Difference("rounds", 2, ABSENT),
+        Difference("training.clip", 0.2, ABSENT),
+    }
+    assert recipe_differences({"seed": 17, "name": "é"}, ForgetfulRecipe()) == (Difference("name", "é", ABSENT),)
+    nested: dict[str, JsonValue] = {"seed": 17, "training": {"rate": 1.0}}
+    assert recipe_differences(nested, ForgetfulRecipe(training={"rate": 1.0})) == ()
+
+
+def test_a_hidden_value_stays_hidden_and_is_not_compared() -> None:
+    class WithSecret(BaseModel):
+        seed: int = 1
+        key: SecretStr = SecretStr("first")
+
+    plain = plain_recipe(WithSecret())
+    assert plain["key"] == "**********"
+    assert recipe_differences(plain, WithSecret(key=SecretStr("second"))) == ()
+
+
+def damaged(tmp_path: Path, content: bytes) -> str:
+    (tmp_path / "manifest.json").write_bytes(content)
+    with pytest.raises(RunError) as caught:
+        read_manifest(tmp_path)
+    assert str(tmp_path / "manifest.json") in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_manifest_cut_at_any_byte_is_a_clear_error(tmp_path: Path, manifest: Manifest) -> None:
+    write_manifest(tmp_path, manifest)
+    content = (tmp_path / "manifest.json").read_bytes().rstrip()
+    for cut in range(0, len(content), 7):
+        assert "is damaged: it is not JSON" in damaged(tmp_path, content[:cut])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"format": 2}, "has format 2, made by a newer mada; this one reads format 1. Use that version"),
+        ({"format": 0}, "has format 0, made by an older mada"),
+        ({"format": None}, "is damaged: it has no format number"),
+        ({"format": True}, "is damaged: it has no format number"),
+        ({"seed": "x"}, "is damaged: seed: Input should be a valid integer"),
+        ({"sessions": []}, "is damaged: sessions: Tuple should have at least 1 item"),
+        ({"recipe": {"seed": 99}}, "is damaged: its recipe is not the one its digest was made of"),
+    ],
+)
+def test_a_manifest_that_was_changed_is_a_clear_error(
+    tmp_path: Path, manifest: Manifest, change: dict[str, object], complaint: str
+) -> None:
+    write_manifest(tmp_path, manifest)
+    plain = json.loads((tmp_path / "manifest.json").read_bytes())
+    assert complaint in damaged(tmp_path, json.dumps({**plain, **change}).encode())
+
+
+@pytest.mark.parametrize("content", [b"[]", b"17", b"null", b"\xff", b"[" * 100_000])
+def test_a_manifest_that_is_something_else_is_a_clear_error(tmp_path: Path, content: bytes) -> None:
+    assert "is damaged: it " in damaged(tmp_path, content)
+
+
+def test_a_manifest_of_a_later_version_of_the_same_format_is_read(tmp_path: Path, manifest: Manifest) -> None:
+    write_manifest(tmp_path, manifest)
+    plain = json.loads((tmp_path / "manifest.json").read_bytes())
+    plain["sessions"][0]["temperature"] = 21
+    (tmp_path / "manifest.json").write_text(json.dumps({**plain, "mood": "good"}))
+    assert read_manifest(tmp_path) == manifest
+
+
+def test_a_manifest_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").mkdir()
+    with pytest.raises(RunError, match="cannot be read: Is a directory"):
+        read_manifest(tmp_path)

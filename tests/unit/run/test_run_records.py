@@ -1,0 +1,403 @@
+import errno
+import logging
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field
+
+import mada.run.records
+from mada.errors import RunError
+from mada.run import Records, StoredRecords
+
+
+@dataclass(frozen=True)
+class Reply:
+    text: str
+    tokens: tuple[int, ...] = ()
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class LongerReply(Reply):
+    extra: int = 1
+
+
+class Row(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: int
+    share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    notes: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Share:
+    value: Annotated[float, Field(ge=0, le=1)]
+
+
+A, B, C = Reply("a"), Reply("bé\n\u2028😀", (1, 2), 0.5), Reply("c")
+LINE_A = b'{"text":"a","tokens":[],"score":null}\n'
+replies = st.builds(
+    Reply,
+    text=st.text(st.characters(), max_size=20),
+    tokens=st.lists(st.integers(), max_size=3).map(tuple),
+    score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "records" / "replies.jsonl"
+
+
+def written(path: Path, *items: Reply) -> bytes:
+    with Records(path, Reply) as records:
+        records.extend(items)
+    return path.read_bytes()
+
+
+def test_records_come_back_as_they_were_appended(path: Path) -> None:
+    with Records(path, Reply) as records:
+        assert (len(records), list(records)) == (0, [])
+        records.append(A)
+        assert (len(records), list(records)) == (1, [A])
+        records.extend([B, C])
+        assert (len(records), list(records)) == (3, [A, B, C])
+    with Records(path, Reply) as records:
+        assert (len(records), records.dropped_bytes) == (3, 0)
+        records.append(A)
+        assert list(records) == [A, B, C, A]
+    stored = StoredRecords(path, Reply)
+    assert (len(stored), list(stored)) == (4, [A, B, C, A])
+
+
+def test_a_line_is_readable_json(path: Path) -> None:
+    assert written(path, A, B) == LINE_A + '{"text":"bé\\n\\u2028😀","tokens":[1,2],"score":0.5}\n'.encode()
+
+
+def test_a_pydantic_model_is_a_record_too(path: Path) -> None:
+    rows = [Row(id=1, share=1 / 3, notes={"x": 2}), Row(id=2)]
+    with Records(path, Row) as records:
+        records.extend(rows)
+    assert list(StoredRecords(path, Row)) == rows
+    assert path.read_text().splitlines()[1] == '{"id":2,"share":0.0,"notes":{}}'
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(items=st.lists(replies, max_size=5))
+def test_any_record_reads_back_equal(path: Path, items: list[Reply]) -> None:
+    path.unlink(missing_ok=True)
+    content = written(path, *items)
+    assert content.count(b"\n") == len(items)
+    assert list(StoredRecords(path, Reply)) == [Reply(joined(item.text), item.tokens, item.score) for item in items]
+
+
+def joined(text: str) -> str:
+    """Two halves of a surrogate pair side by side are one character to JSON."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def test_half_a_surrogate_pair_reads_back_as_itself(path: Path) -> None:
+    item = Reply("a\ud800b\udfff")
+    assert b'"a\\ud800b\\udfff"' in written(path, item)
+    assert list(StoredRecords(path, Reply)) == [item]
+
+
+def test_a_file_cut_at_any_byte_keeps_exactly_its_complete_lines(path: Path) -> None:
+    items = [A, B, Reply("\ud800 half"), C]
+    content = written(path, *items)
+    for cut in range(len(content) + 1):
+        path.write_bytes(content[:cut])
+        whole = content[:cut].count(b"\n")
+        end = content[:cut].rfind(b"\n") + 1
+        assert list(StoredRecords(path, Reply)) == items[:whole]
+        assert len(StoredRecords(path, Reply)) == whole
+        assert path.read_bytes() == content[:cut], "reading changes nothing"
+        with Records(path, Reply) as records:
+            assert records.dropped_bytes == cut - end
+            assert (len(records), list(records)) == (whole, items[:whole])
+            assert path.read_bytes() == content[:end]
+            records.append(C)
+        assert list(StoredRecords(path, Reply)) == [*items[:whole], C]
+
+
+def test_a_dropped_line_is_reported(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.parent.mkdir()
+    path.write_bytes(LINE_A + b'{"text":')
+    with caplog.at_level(logging.WARNING), Records(path, Reply):
+        pass
+    assert caplog.messages == [f"{path}: dropped 8 bytes of a record that an interruption cut short"]
+
+
+@pytest.mark.parametrize("torn", [b"\x00\x00\x00\n", b'{"text":\n', b"\n", b"\xff\n"])
+def test_a_terminated_last_line_that_is_not_json_is_torn_too(path: Path, torn: bytes) -> None:
+    path.parent.mkdir()
+    for before, items in ((b"", []), (LINE_A, [A])):
+        path.write_bytes(before + torn)
+        assert list(StoredRecords(path, Reply)) == items
+        with Records(path, Reply) as records:
+            assert records.dropped_bytes == len(torn)
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "number"),
+    [
+        (b"bad\n" + LINE_A, 1),
+        (LINE_A + b"bad\n" + LINE_A + LINE_A, 2),
+        (LINE_A + b"bad\nbad\n", 2),
+        (LINE_A + LINE_A + b"bad\n{", 3),
+        (LINE_A + b"\n" + LINE_A, 2),
+        (b"id,answer\n1,2\n3,4\n", 2),
+    ],
+)
+def test_damage_before_the_last_line_is_an_error_and_never_dropped(path: Path, content: bytes, number: int) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(RunError) as caught:
+        list(StoredRecords(path, Reply))
+    assert str(caught.value) == (
+        f"{path}:{number}: this line is not JSON, and more follows it, so no interrupted write explains it; "
+        "every line must be one JSON record. Restore the file from a copy, or remove that line if you can "
+        "do without it"
+    )
+    with pytest.raises(RunError, match=f":{number}: "), Records(path, Reply) as records:
+        list(records)
+    assert path.read_bytes() == content
+
+
+def test_a_line_of_another_type_is_an_error_that_names_line_and_field(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(LINE_A + b'{"text":5}\n')
+    with pytest.raises(RunError) as caught:
+        list(StoredRecords(path, Reply))
+    assert str(caught.value) == (
+        f"{path}:2: not a Reply: text: Input should be a valid string; every line of this file must be one. "
+        "Read it with the version of mada that wrote it, or make it again"
+    )
+    path.write_bytes(b'{"text":"\\ud800","score":"x"}\n')
+    with pytest.raises(RunError, match=r":1: not a Reply: score: Input should be a valid number"):
+        list(StoredRecords(path, Reply))
+    path.write_bytes(b"[1]\n" + LINE_A)
+    with pytest.raises(RunError, match=r":1: not a Reply: Input should be an object"):
+        list(StoredRecords(path, Reply))
+    with Records(path, Reply) as records:
+        assert records.dropped_bytes == 0, "a line of another type is not torn"
+
+
+def test_a_long_last_line_is_found_across_chunks(path: Path) -> None:
+    item = Reply("x" * 200_000)
+    content = written(path, A, item, item)
+    path.write_bytes(content[:-1])
+    with Records(path, Reply) as records:
+        assert list(records) == [A, item]
+        assert len(records) == 2
+
+
+def test_an_iteration_sees_the_records_that_were_there_when_it_began(path: Path) -> None:
+    with Records(path, Reply) as records:
+        records.extend([A, B])
+        seen: list[Reply] = []
+        for item in records:
+            records.append(item)
+            seen.append(item)
+        assert seen == [A, B]
+        assert list(records) == [A, B, A, B]
+
+
+def test_an_iteration_ends_when_the_file_shrinks_under_it(path: Path) -> None:
+    content = written(path, A, Reply("x" * 100_000), C)
+    items = iter(StoredRecords(path, Reply))
+    assert next(items) == A
+    with path.open("r+b") as file:
+        file.truncate(len(LINE_A))
+    assert len(content) > 100_000
+    with pytest.raises(RunError):
+        list(items)
+    path.write_bytes(content)
+    items = iter(StoredRecords(path, Reply))
+    assert [next(items).text[0], next(items).text[0]] == ["a", "x"]
+    with path.open("r+b") as file:
+        file.truncate(len(LINE_A))
+    assert [item.text for item in items] in ([], ["c"])
+
+
+@pytest.mark.parametrize("item", [{"text": "a"}, "a", LongerReply("a"), Row(id=1)])
+def test_an_item_of_another_type_is_refused(path: Path, item: object) -> None:
+    with Records(path, Reply) as records:
+        with pytest.raises(TypeError, match=r"a record of replies.jsonl must be a Reply, not a"):
+            records.append(item)  # type: ignore[arg-type]
+        assert len(records) == 0
+
+
+@pytest.mark.parametrize("item", [Reply(3), Reply("a", score=np.int64(3))])  # type: ignore[arg-type]
+def test_a_field_of_another_type_is_refused(path: Path, item: Reply) -> None:
+    with Records(path, Reply) as records, pytest.raises(TypeError, match="another type than its field"):
+        records.append(item)
+    assert path.read_bytes() == b""
+
+
+def test_numpys_floats_are_floats(path: Path) -> None:
+    written(path, Reply("a", score=np.float64(0.1)))
+    assert list(StoredRecords(path, Reply)) == [Reply("a", score=0.1)]
+
+
+def test_nan_is_refused_and_nothing_of_its_batch_is_written(path: Path) -> None:
+    with Records(path, Reply) as records:
+        with pytest.raises(RunError, match=r"a record of replies\.jsonl cannot be stored: score is nan"):
+            records.extend([A, Reply("b", score=float("nan"))])
+        assert list(records) == []
+
+
+def test_a_record_that_its_own_reader_would_refuse_is_not_written(path: Path) -> None:
+    with Records(path, Share) as records:
+        records.append(Share(0.5))
+        with pytest.raises(RunError) as caught:
+            records.append(Share(1.5))
+        assert list(records) == [Share(0.5)]
+    assert str(caught.value) == (
+        "a record of replies.jsonl would not read back as a Share: value: Input should be less than or equal "
+        "to 1; nothing was written. Mend what makes the value"
+    )
+
+
+def test_a_write_in_pieces_is_finished(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, bytes(content[:7])))
+    written(path, A, B)
+    assert list(StoredRecords(path, Reply)) == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(OSError(errno.ENOSPC, "No space left on device"), RunError), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_a_write_that_breaks_off_leaves_no_half_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, raised: type[BaseException]
+) -> None:
+    write = os.write
+    calls: list[int] = []
+
+    def breaking(descriptor: int, content: memoryview) -> int:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise error
+        return write(descriptor, bytes(content[:7]))
+
+    with Records(path, Reply) as records:
+        records.append(A)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", breaking)
+            with pytest.raises(raised) as caught:
+                records.append(B)
+        assert path.read_bytes() == LINE_A
+        records.append(C)
+        assert (len(records), list(records)) == (2, [A, C])
+    if raised is RunError:
+        assert str(caught.value) == (
+            f"{path} could not take another record: No space left on device; everything appended before is "
+            "kept. Make room, then start again"
+        )
+
+
+def test_a_file_that_may_not_grow_keeps_what_it_has(path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Records(path, Reply) as records:
+        records.append(A)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        try:
+            with pytest.raises(RunError, match="File too large; everything appended before is kept"):
+                records.append(Reply("x" * 2000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert path.read_bytes() == LINE_A
+
+
+def test_records_are_synced_when_asked_at_the_end_and_every_so_often(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    with Records(path, Reply) as records:
+        monkeypatch.setattr(os, "fsync", synced.append)
+        records.append(A)
+        assert len(synced) == 0
+        monkeypatch.setattr(mada.run.records, "SYNC_SECONDS", 0.0)
+        records.append(A)
+        assert len(synced) == 1
+        records.sync()
+        assert len(synced) == 2
+    assert len(synced) == 3
+    records.close()
+    assert len(synced) == 3
+
+
+def test_a_failing_sync_is_reported_and_the_file_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = Records(path, Reply)
+    records.append(A)
+
+    def failing(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(RunError, match="did not reach the disk: Input/output error; its last records may be lost"):
+            records.close()
+    assert records.is_closed
+    with pytest.raises(RunError, match="is closed; append to records while their run is open"):
+        records.append(A)
+    with pytest.raises(RunError, match="is closed"):
+        records.sync()
+    assert (len(records), list(records)) == (1, [A]), "reading goes on"
+
+
+def test_removing_the_file_under_its_writer_is_noticed(path: Path) -> None:
+    records = Records(path, Reply)
+    records.append(A)
+    path.unlink()
+    with pytest.raises(RunError, match="was removed while its run was writing it"):
+        records.sync()
+    with pytest.raises(RunError, match="was removed"):
+        records.close()
+
+
+def test_records_that_are_not_there_are_refused(path: Path) -> None:
+    with pytest.raises(RunError, match="is not there; records are read after they are written"):
+        StoredRecords(path, Reply)
+
+
+def test_a_folder_in_the_files_place_is_refused(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(RunError, match="cannot be opened for appending: Is a directory"):
+        Records(path, Reply)
+
+
+def test_records_that_cannot_be_read_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(path, A)
+    stored = StoredRecords(path, Reply)
+
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", denied)
+    with pytest.raises(RunError, match="cannot be read: Permission denied"):
+        list(stored)
+    with pytest.raises(RunError, match="cannot be read: Permission denied"):
+        len(stored)
+
+
+def test_a_forked_child_may_not_append(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Records(path, Reply) as records:
+        owner = os.getpid()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: owner + 1)
+            with pytest.raises(RunError, match=f"opened by process {owner} and this is its child {owner + 1}"):
+                records.append(A)
+        records.append(B)
+    assert list(StoredRecords(path, Reply)) == [B]
