@@ -44,7 +44,7 @@ def options(
 def main() -> None:
     """Run the command line: a user's mistake ends in one clear message and exit code 2, Ctrl-C in 130."""
     try:
-        app()
+        app(prog_name="mada")
     except MadaError as error:
         typer.echo(f"mada: {error}", err=True)
         sys.exit(2)

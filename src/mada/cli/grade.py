@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import console, counted, safe
+from mada.cli.terminal import counted, safe
 from mada.errors import DataError
 
 if TYPE_CHECKING:
@@ -86,14 +86,12 @@ def _print_grade(line: int, row: "Row", *, graded: "Grade", reference: str, as_j
 def _print_summary(reasons: Counter[str]) -> None:
     total = reasons.total()
     if not total:
-        console().print("no rows")
+        typer.echo("no rows")
         return
     right = reasons["equal"]
     rest = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common() if reason != "equal")
-    console().print(
-        f"\n{right:,} of {counted(total, 'reply', 'replies')} right ({right / total:.1%})"
-        + (f"; {rest}" if rest else "")
-    )
+    share = f"{right:,} of {counted(total, 'reply', 'replies')} right ({right / total:.1%})"
+    typer.echo(f"\n{share}; {rest}" if rest else f"\n{share}")
 
 
 def _short(text: str) -> str:

@@ -1,8 +1,8 @@
 """The grader: thousands of replies against their references, in order, in parallel, and never stuck (R1).
 
 Plain answers are decided at once in the calling thread; the rest go to worker processes. A pair that takes longer than
-a short first slice is put aside and tried again, with the full time limit, behind everything else that is waiting, so
-that hostile answers never hold up honest ones.
+a short first slice is put aside and tried again, with the full time limit, behind everything else that is waiting; when
+such pairs keep all workers busy, one more worker is started for newcomers. So hostile answers hold up no honest ones.
 """
 
 import asyncio
@@ -17,12 +17,14 @@ from typing import Literal, Self
 from mada.errors import GradingError
 from mada.grading.answer import algebra_pair, compare_plainly, read_answer
 from mada.grading.extraction import extract_answer
+from mada.grading.spelling import nesting
 from mada.grading.workers import Nursery, Worker, WorkerDiedError
 
 Reason = Literal["equal", "not equal", "no answer", "unparsable", "timed out"]
 
-FIRST_SLICE = 0.5  # seconds of processor time before a pair is put aside
+FIRST_SLICE = 0.25  # seconds of processor time before a pair is put aside
 MAX_ANSWER_LENGTH = 2_000  # characters; the longest reference of any known data set has a few hundred
+MAX_NESTING = 50  # brackets in brackets; parsing time grows with every level
 MAX_CRASHES = 2
 MAX_DEATHS = 20
 REMEMBERED = 50_000
@@ -136,6 +138,8 @@ class Grader:
         if decided is not None:
             return self._remember(key, _known("equal" if decided else "not equal"))
         comparison = _Comparison(*algebra_pair(gold_answer, given_answer))
+        if nesting(comparison.given) > MAX_NESTING:
+            return self._remember(key, _known("unparsable"))
         reason = self._remember(key, comparison.reason)
         if reason is comparison.reason:
             self._enqueue(comparison)
@@ -151,22 +155,24 @@ class Grader:
     def _enqueue(self, comparison: _Comparison) -> None:
         with self._changed:
             self._quick.append(comparison)
-            if self._idle < len(self._quick) and len(self._threads) < self._slots:
-                name = f"mada-grader-{len(self._threads)}"
-                thread = threading.Thread(target=self._serve_slot, name=name, args=(len(self._threads),), daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            wanted = self._slots + (self._slow_running == self._slots)
+            if self._idle < len(self._quick) and len(self._threads) < wanted:
+                self._start_slot()
             self._changed.notify()
+
+    def _start_slot(self) -> None:
+        slot = len(self._threads)
+        thread = threading.Thread(target=self._serve_slot, name=f"mada-grader-{slot}", args=(slot,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _take(self) -> _Comparison | None:
         """Return the next comparison, the quick lane first; `None` when the grader is closed and empty."""
-        # One slot stays free of slow comparisons, so that a newcomer never waits for all of them.
-        slow_slots = max(1, self._slots - 1)
         with self._changed:
             while True:
                 if self._quick:
                     return self._quick.popleft()
-                if self._slow and self._slow_running < slow_slots:
+                if self._slow and self._slow_running < self._slots:
                     self._slow_running += 1
                     return self._slow.popleft()
                 if self._closed and not self._slow:

@@ -98,7 +98,7 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _BARE_ARGUMENT = re.compile(r"\\frac\s*(?:(\d)\s*(\d)|(\d)\s*\{([^{}]*)\}|\{([^{}]*)\}\s*(\d))")
 _BARE_ROOT = re.compile(r"\\sqrt\s*(\d+|[a-zA-Z])(?![a-zA-Z])")
 _EXPONENT = re.compile(r"\^\s*(?:\(([+-]?\d+)\)|([+-]?\d+|[a-zA-Z]))")
-_SUBSCRIPT = re.compile(r"_\s*(\d+|[a-zA-Z])")
+_SUBSCRIPT = re.compile(r"_\s*(\d+|[a-zA-Z]|\\[a-zA-Z]+(?![a-zA-Z{]))")
 _SPACED_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \N{THIN SPACE}]\d{3})+(?!\d)")
 _COMMA_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _SPACE = re.compile(r"\s+")
@@ -117,6 +117,7 @@ def one_spelling(answer: str) -> str:
     text = text.replace("$", "")
     for pattern, replacement in _PLAIN:
         text = pattern.sub(replacement, text)
+    text = _without_doubled_parentheses(text)
     text = _BARE_ARGUMENT.sub(_braced_fraction, text)
     text = _BARE_ROOT.sub(r"\\sqrt{\1}", text)
     text = _EXPONENT.sub(lambda match: f"^{{{match[1] or match[2]}}}", text)
@@ -140,6 +141,31 @@ def _without_delimiters(text: str) -> str:
                 if opening not in inside:
                     text, stripped = inside.strip(), True
     return text
+
+
+def _without_doubled_parentheses(text: str) -> str:
+    """Write `((x))` as `(x)`: the grammar's time doubles with every needless level."""
+    if "((" not in text:
+        return text
+    closing: dict[int, int] = {}
+    opened: list[int] = []
+    for place, character in enumerate(text):
+        if character == "(":
+            opened.append(place)
+        elif character == ")" and opened:
+            closing[opened.pop()] = place
+    needless = {start for start, end in closing.items() if closing.get(start + 1) == end - 1}
+    dropped = needless | {closing[start] for start in needless}
+    return "".join(character for place, character in enumerate(text) if place not in dropped)
+
+
+def nesting(text: str) -> int:
+    """Return how deep brackets of any kind are nested, closed or not."""
+    depth = deepest = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _braced_fraction(match: re.Match[str]) -> str:

@@ -20,8 +20,11 @@ from latex2sympy2_extended.latex2sympy2 import (
 )
 from math_verify import verify
 from math_verify.grader import should_treat_as_complex
+from sympy import Basic, Derivative, Symbol
 
-Equivalence = Literal["equal", "not equal", "unparsable"]
+from mada.grading.magnitude import differ_at_a_point, is_hopeless
+
+Equivalence = Literal["equal", "not equal", "unparsable", "timed out"]
 
 _NORMALISATION = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
@@ -45,6 +48,10 @@ def symbolic_equivalence(gold: str, given: str) -> Equivalence:
     gold_expression, given_expression = _parse(gold, fold_case=fold_case), _parse(given, fold_case=fold_case)
     if gold_expression is None or given_expression is None:
         return "unparsable"
+    if is_hopeless(gold_expression) or is_hopeless(given_expression):
+        return "timed out"
+    if differ_at_a_point(gold_expression, given_expression):
+        return "not equal"
     equal = verify(gold_expression, given_expression, allow_set_relation_comp=True, timeout_seconds=None)
     return "equal" if equal else "not equal"
 
@@ -57,16 +64,24 @@ def _parse(latex: str, *, fold_case: bool) -> Any:
     latex = normalize_latex(_SUBSCRIPTED_E.sub(r"\\text{\1}", latex), _NORMALISATION)
     for candidate in dict.fromkeys((latex, _last_side(latex))):
         try:
-            return latex2sympy(
+            expression = latex2sympy(
                 candidate,
                 is_real=not should_treat_as_complex(candidate),
                 convert_degrees=False,
                 normalization_config=None,
                 conversion_config=ConversionConfig(lowercase_symbols=fold_case),
             )
+            return _name_derivatives(expression)
         except (Exception, RecursionError):  # the grammar raises bare `Exception` for whatever it cannot read
             continue
     return None
+
+
+def _name_derivatives(expression: Any) -> Any:
+    """Make a name of every derivative: SymPy takes dM/dt of a plain symbol M for 0, and any two equations agree."""
+    if not isinstance(expression, Basic) or not expression.has(Derivative):
+        return expression
+    return expression.replace(lambda part: isinstance(part, Derivative), lambda part: Symbol(f"[{part}]", real=True))
 
 
 def _has_both_cases(latex: str) -> bool:

@@ -25,7 +25,8 @@ _SYMBOL = {name: symbol for symbol, names in _NAMES.items() for name in (symbol,
 _POWER = r"(?:\s*\^\s*(?:\{\s*[-+]?\d+\s*\}|\d))?"
 # One way to match every gap, or a long row of units takes exponential time.
 _BETWEEN = r"(?:\s*(?:/|\\cdot|\\times|\.|per\b)\s*|\s*)"
-_WRAPPED = rf"(?:\\mu\s*)?(?:\\text\{{[^{{}}]*\}}|\\(?:Omega|AA)(?![a-zA-Z])|[MLR]_\{{?\\odot\}}?){_POWER}"
+_IN_TEXT = r"\\text\{(?:[^{}]|\{[^{}]*\})*\}"
+_WRAPPED = rf"(?:\\mu\s*)?(?:{_IN_TEXT}|\\(?:Omega|AA)(?![a-zA-Z])|[MLR]_\{{?\\odot\}}?){_POWER}"
 _WRAPPED_TAIL = re.compile(rf"(?P<unit>{_WRAPPED}(?:{_BETWEEN}{_WRAPPED})*)$")
 _COUNTS = "units?|points?|people|persons?|students?|ways?|square|cubic|sq|cu|hundred|thousand|million|billion|trillion"
 _NAMED = "|".join(sorted((re.escape(name) for name in _SYMBOL if len(name) > 1), key=len, reverse=True))
@@ -33,7 +34,7 @@ _BARE = rf"(?:(?:{_COUNTS}|(?:{_NAMED})(?:es|s)?|[mgshLNJWVAK])(?![a-zA-Z])){_PO
 _BARE_TAIL = re.compile(rf"(?<=[\d}})%])\s*(?P<unit>{_BARE}(?:{_BETWEEN}{_BARE})*)$")
 _LONGEST_TAIL = 100  # characters; looking for units further back would only cost time
 _CONNECTIVES = re.compile(r"\b(?:or|and|if|for|where|when|mod|with|is|to|than|base)\b|[=<>]")
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_TEXT = re.compile(r"\\text\{((?:[^{}]|\{[^{}]*\})*)\}")
 _DEGREES = re.compile(r"°|\\text\{\s*degrees?\s*\}|\s+degrees?\b")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
 

@@ -1,0 +1,73 @@
+"""What can be told from a parsed answer before any algebra: that it is hopeless, or that it is another number.
+
+`9^{9^{9^9}}` parses at once and would then be computed until the time limit kills the worker; adding up logarithms
+tells that beforehand. And two expressions that differ at a point are not equal: two evaluations tell in a millisecond
+what simplification takes thirty to find out. Equality is never decided here.
+"""
+
+# pyright: basic
+# (SymPy carries no types)
+import math
+from itertools import count
+
+from sympy import Basic, Derivative, Expr, Integral, Limit, Product, Rational, Sum, Symbol, UnevaluatedExpr, factorial
+from sympy.core.numbers import NumberSymbol
+
+MAX_DIGITS = 1e8  # computing so many takes longer than any sensible time limit
+DIFFERENT = 1e-4  # relative; well above the tolerance for decimals
+
+_UNLIKE_NUMBERS = (Integral, Sum, Product, Limit, Derivative, UnevaluatedExpr)
+
+
+def is_hopeless(expression: object) -> bool:
+    """Say whether some power or factorial in an expression has too many digits to be computed."""
+    return isinstance(expression, Basic) and _digits(expression) > MAX_DIGITS
+
+
+def _digits(expression: Basic) -> float:
+    """Estimate the most digits any number in an expression needs, along with the expression's own size."""
+    return _measure(expression)[1]
+
+
+def _measure(expression: Basic) -> tuple[float, float]:
+    """Return (log10 of the expression's size, most digits of any part); a size of 0 where there is none to tell."""
+    if isinstance(expression, Rational):
+        size = math.log10(max(abs(expression.p), expression.q, 1))
+        return size, size
+    if isinstance(expression, NumberSymbol) or not expression.args:
+        return 0.0, 0.0
+    measured = [_measure(part) for part in expression.args if isinstance(part, Basic)]
+    sizes, worst = [size for size, _ in measured], max((digits for _, digits in measured), default=0.0)
+    size = 0.0
+    if expression.is_Pow:
+        size = sizes[0] * _from_log10(sizes[1])
+    elif isinstance(expression, factorial):
+        size = _from_log10(sizes[0]) * max(sizes[0] - 0.434, 0.0)
+    elif expression.is_Mul:
+        size = sum(sizes)
+    elif expression.is_Add:
+        size = max(sizes, default=0.0)
+    return size, max(worst, size)
+
+
+def _from_log10(size: float) -> float:
+    return 10.0**size if size < 300 else math.inf
+
+
+def differ_at_a_point(gold: object, given: object) -> bool:
+    """Say whether two expressions in the same variables have clearly different values somewhere."""
+    if not (isinstance(gold, Expr) and isinstance(given, Expr)):
+        return False
+    if isinstance(gold, Symbol) or isinstance(given, Symbol):  # may be a word, which math-verify spells out
+        return False
+    if gold.free_symbols != given.free_symbols or gold.has(*_UNLIKE_NUMBERS) or given.has(*_UNLIKE_NUMBERS):
+        return False
+    # Positive, so that roots and logarithms stay real; fixed, so that a grade never depends on chance.
+    points = (0.4142 + 0.618 * place for place in count(1))
+    at = dict(zip(sorted(gold.free_symbols, key=str), points, strict=False))
+    try:
+        one, other = complex(gold.evalf(15, subs=at)), complex(given.evalf(15, subs=at))
+        distance, scale = abs(one - other), max(abs(one), abs(other))
+    except (TypeError, ValueError, ArithmeticError, AttributeError):  # no number there, or too large a one
+        return False
+    return math.isfinite(distance) and distance > DIFFERENT * scale and distance > 1e-12

@@ -1,0 +1,107 @@
+"""The prompts, held to the paper's own listing, and their rendering through real chat templates."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mada.debate.prompts import CUT_OFF, NO_CONCLUSION, Prompts, render
+from mada.debate.response import Response, StopReason
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+QUESTION = r"What is $\frac{1}{2}$ of \{4\}? {question} {response}"
+
+
+def response(text: str, stop: StopReason = "end") -> Response:
+    return Response(text=text, answer=None, token_count=1, stop=stop)
+
+
+def test_the_reasoning_prompt_word_for_word():
+    assert Prompts().ask("What is 1+1?") == (
+        "Solve the following math problem efficiently and clearly. The last line of your response should be of the "
+        "following format: 'Therefore, the final answer is: $\\boxed{ANSWER}$. I hope it is correct' (without "
+        "quotes) where ANSWER is just the final number or expression that solves the problem. Think step by step "
+        "before answering.\n\nWhat is 1+1?"
+    )
+
+
+def test_the_debate_prompt_word_for_word():
+    assert Prompts(reasoning="{question}").ask_again("What is 1+1?", ["It is 2.", "It is 3."]) == (
+        "What is 1+1?\n\n"
+        "These are the recent opinions from other agents:\n\n"
+        "One agent's response:\n```\nIt is 2.\n```\n\n"
+        "One agent's response:\n```\nIt is 3.\n```\n\n"
+        "Using each response as additional advice, can you give an updated answer to the question?"
+    )
+
+
+def test_the_texts_are_those_of_the_papers_appendix():
+    paper = REPOSITORY.parent / "shared" / "paper" / "mada-rl.tex"
+    if not paper.is_file():
+        pytest.skip("the paper's source is not beside the checkout")
+    listings = re.findall(r"\\begin\{prompt\}\n(.*?)\n\\end\{prompt\}", paper.read_text(encoding="utf-8"), re.DOTALL)
+    reasoning, header, block, request = listings
+    prompts = Prompts()
+    # The listing is Python source: two backslashes are one, doubled braces are single ones.
+    as_python = reasoning.replace("\\\\", "\\").replace("{{", "{").replace("}}", "}")
+    assert (prompts.reasoning, prompts.debate_header) == (as_python, header)
+    assert (prompts.debate_response, prompts.debate_request) == (block, request)
+
+
+def test_braces_and_placeholders_in_questions_and_responses_are_left_alone():
+    prompt = Prompts().ask_again(QUESTION, ["I say {question} and {response}"])
+    assert prompt.count(QUESTION) == 1
+    assert "```\nI say {question} and {response}\n```" in prompt
+
+
+@pytest.mark.parametrize(
+    ("share", "said", "stop", "seen"),
+    [
+        ("full", " <think>hm</think> So 2. \n", "end", "<think>hm</think> So 2."),
+        ("answer", "<think>hm</think> So 2.", "end", "So 2."),
+        ("answer", "no tags, so all of it", "end", "no tags, so all of it"),
+        ("answer", "<think>hm, still", "end", NO_CONCLUSION),
+        ("answer", "<think>hm, still", "length", f"{NO_CONCLUSION} {CUT_OFF}"),
+        ("full", "<think>hm, still", "length", f"<think>hm, still {CUT_OFF}"),
+        ("full", "", "end", ""),
+    ],
+)
+def test_what_others_see_of_a_response(share, said, stop, seen):
+    assert Prompts(share=share).shared(response(said, stop)) == seen
+
+
+def test_every_text_can_be_replaced():
+    prompts = Prompts(reasoning="Q: {question}", debate_header="H", debate_response="<{response}>", debate_request="R")
+    assert prompts.ask_again("q", ["a", "b"]) == "Q: q\n\nH\n\n<a>\n\n<b>\n\nR"
+
+
+@pytest.fixture(scope="module")
+def tiny_tokenizer():
+    """A real tokenizer with a real chat template, made here."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    template = (
+        "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=words, chat_template=template)
+
+
+def test_rendering_goes_through_the_chat_template(tiny_tokenizer):
+    assert render("2 + 2 = {x}?", tokenizer=tiny_tokenizer) == "<|user|>2 + 2 = {x}?<|end|><|assistant|>"
+
+
+def test_rendering_with_qwens_own_template():
+    folder = REPOSITORY.parent / "shared" / "tools" / "qwen-tokenizer"
+    if not folder.is_dir():
+        pytest.skip("Qwen's tokenizer is not beside the checkout")
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    text = render(Prompts().ask("What is 1+1?"), tokenizer=tokenizer)
+    assert text.startswith("<|im_start|>system\n")
+    assert "<|im_start|>user\nSolve the following math problem" in text
+    assert text.endswith("What is 1+1?<|im_end|>\n<|im_start|>assistant\n")
