@@ -17,6 +17,15 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
+quickstart: $(READY)  ## set up and show what there is, offline
+	@printf '\n-- the paper as a recipe\n'
+	$(BIN)/mada recipe check recipes/paper.toml
+	@printf '\n-- problems, cut into disjoint subsets\n'
+	$(BIN)/mada problems split examples/problems.jsonl --subsets 3 --size 2 --validation 2
+	@printf '\n-- replies, graded\n'
+	$(BIN)/mada grade examples/replies.jsonl
+	@printf '\nnext: %s\n' '$(BIN)/mada --help, and README.md'
+
 test: $(READY)  ## run the test suite (CPU, offline)
 	$(BIN)/python -m pytest
 

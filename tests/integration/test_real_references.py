@@ -20,7 +20,7 @@ def references(data_folder):
 
 
 def graded(pairs):
-    with Grader() as grader:
+    with Grader(time_limit=20.0) as grader:
         return grader.grade((f"The final answer is: $\\boxed{{{text}}}$. I hope", gold) for text, gold in pairs)
 
 

@@ -9,6 +9,7 @@ what simplification takes thirty to find out. Equality is never decided here.
 # (SymPy carries no types)
 import math
 from itertools import count
+from typing import Any
 
 from sympy import Basic, Derivative, Expr, Integral, Limit, Product, Rational, Sum, Symbol, UnevaluatedExpr, factorial
 from sympy.core.numbers import NumberSymbol
@@ -64,7 +65,7 @@ def differ_at_a_point(gold: object, given: object) -> bool:
         return False
     # Positive, so that roots and logarithms stay real; fixed, so that a grade never depends on chance.
     points = (0.4142 + 0.618 * place for place in count(1))
-    at = dict(zip(sorted(gold.free_symbols, key=str), points, strict=False))
+    at: Any = dict(zip(sorted(gold.free_symbols, key=str), points, strict=False))
     try:
         one, other = complex(gold.evalf(15, subs=at)), complex(given.evalf(15, subs=at))
         distance, scale = abs(one - other), max(abs(one), abs(other))

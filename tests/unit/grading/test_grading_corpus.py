@@ -40,7 +40,7 @@ CORPUS = read_corpus()
 
 @pytest.fixture(scope="module")
 def grades():
-    with Grader() as grader:
+    with Grader(time_limit=20.0) as grader:
         graded = grader.grade((case.reply, case.reference) for case in CORPUS)
     return dict(zip(CORPUS, graded, strict=True))
 
