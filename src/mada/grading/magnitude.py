@@ -11,7 +11,21 @@ import math
 from itertools import count
 from typing import Any
 
-from sympy import Basic, Derivative, Expr, Integral, Limit, Product, Rational, Sum, Symbol, UnevaluatedExpr, factorial
+import mpmath
+from sympy import (
+    Basic,
+    Derivative,
+    Expr,
+    Float,
+    Integral,
+    Limit,
+    Product,
+    Rational,
+    Sum,
+    Symbol,
+    UnevaluatedExpr,
+    factorial,
+)
 from sympy.core.numbers import NumberSymbol
 
 MAX_DIGITS = 1e8  # computing so many takes longer than any sensible time limit
@@ -66,9 +80,18 @@ def differ_at_a_point(gold: object, given: object) -> bool:
     # Positive, so that roots and logarithms stay real; fixed, so that a grade never depends on chance.
     points = (0.4142 + 0.618 * place for place in count(1))
     at: Any = dict(zip(sorted(gold.free_symbols, key=str), points, strict=False))
-    try:
-        one, other = complex(gold.evalf(15, subs=at)), complex(given.evalf(15, subs=at))
-        distance, scale = abs(one - other), max(abs(one), abs(other))
-    except (TypeError, ValueError, ArithmeticError, AttributeError):  # no number there, or too large a one
+    one, other = _value(gold, at), _value(given, at)
+    if one is None or other is None:
         return False
-    return math.isfinite(distance) and distance > DIFFERENT * scale and distance > 1e-12
+    return abs(one - other) > DIFFERENT * max(abs(one), abs(other))
+
+
+def _value(expression: Expr, at: Any) -> Any:
+    """Evaluate to a number of any size, or `None` where there is none or all its digits cancelled out."""
+    try:
+        parts = [Float(part) for part in expression.evalf(15, subs=at).as_real_imag()]
+    except (TypeError, ValueError, ArithmeticError, AttributeError):
+        return None
+    if any(part._prec == 1 or not part.is_finite for part in parts):
+        return None
+    return mpmath.mpc(*[part._to_mpmath(53) for part in parts])

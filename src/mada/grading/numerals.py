@@ -18,6 +18,7 @@ _PLAIN = re.compile(
     rf"(?P<sign>[+-]?)\s*(?P<number>{_DECIMAL})"
     r"(?:\s*(?:\\times|\\cdot)\s*10\s*\^\s*\{?(?P<exponent>[+-]?\d+)\}?)?"
 )
+_REPEATING = re.compile(r"(?P<sign>[+-]?)\s*(?P<whole>\d*)\.(?P<fixed>\d*)\\overline\s*\{(?P<period>\d+)\}")
 _POWER_OF_TEN = re.compile(r"(?P<sign>[+-]?)\s*10\s*\^\s*\{(?P<exponent>[+-]?\d+)\}")
 _FRACTION = re.compile(
     rf"(?P<sign>[+-]?)\s*(?P<whole>\d+\s*)?\\frac\s*\{{\s*(?P<top>[+-]?{_DECIMAL})\s*\}}\s*\{{\s*(?P<bottom>[+-]?{_DECIMAL})\s*\}}"
@@ -49,7 +50,7 @@ def read_number(text: str) -> Number | None:
     percent = body != text.strip()
     if len(body) > MAX_DIGITS:
         return None
-    number = _read_decimal(body) or _read_fraction(body)
+    number = _read_decimal(body) or _read_fraction(body) or _read_repeating(body)
     return None if number is None else Number(number.value, number.decimal, percent)
 
 
@@ -64,6 +65,17 @@ def _read_decimal(text: str) -> Number | None:
         return None
     value = Fraction(digits.rstrip(".")) * Fraction(10) ** exponent
     return Number(-value if match["sign"] == "-" else value, decimal="." in digits.rstrip("."))
+
+
+def _read_repeating(text: str) -> Number | None:
+    r"""Read `0.1\overline{6}` as 1/6."""
+    match = _REPEATING.fullmatch(text)
+    if match is None:
+        return None
+    fixed, period = match["fixed"], match["period"]
+    value = Fraction(f"{match['whole'] or 0}.{fixed or 0}")
+    value += Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
+    return Number(-value if match["sign"] == "-" else value)
 
 
 def _read_fraction(text: str) -> Number | None:

@@ -21,7 +21,7 @@ _CHARACTERS = str.maketrans(
         "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}",
         "⅕": r"\frac{1}{5}", "⅖": r"\frac{2}{5}", "⅗": r"\frac{3}{5}", "⅘": r"\frac{4}{5}", "⅛": r"\frac{1}{8}",
         "％": "%", "＄": "$", "€": "", "£": "", "¥": "", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u3000": " ",
-        "，": ",", "：": ":", "（": "(", "）": ")", "＝": "=", "＋": "+", "－": "-",
+        "，": ",", "；": ";", "：": ":", "（": "(", "）": ")", "＝": "=", "＋": "+", "－": "-",
     }
     | {chr(ord("０") + digit): str(digit) for digit in range(10)}
 )  # fmt: skip
@@ -56,8 +56,9 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),
         (r"\\lbrack(?![a-zA-Z])", "["),
         (r"\\rbrack(?![a-zA-Z])", "]"),
-        (r"\\(?:text(?:normal|rm|it|bf|sf|tt)|math(?:rm|it|bf|sf)|mbox|hbox|rm|bf|it)\s*\{", r"\\text{"),
+        (r"\\(?:text(?:normal|rm|it|bf|sf|tt|sc)|math(?:rm|it|bf|sf)|mbox|hbox|rm|bf|it)\s*\{", r"\\text{"),
         (r"\\text\s+\{", r"\\text{"),
+        (r",?\s*\\text\{\s*,?\s*(?i:and|or)\s*\}\s*", ", "),
         (rf"\\operatorname\*?\s*\{{\s*({_FUNCTION})\s*\}}", r"\\\1 "),
         (r"\^\s*(?:\{\s*\\(?:circ|degree)\s*\}|\\(?:circ|degree)(?![a-zA-Z]))|\\degree(?![a-zA-Z])", "°"),
         (r"\\boxed\s*\{([^{}]*)\}", r"\1"),
@@ -95,7 +96,8 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 
-_BARE_ARGUMENT = re.compile(r"\\frac\s*(?:(\d)\s*(\d)|(\d)\s*\{([^{}]*)\}|\{([^{}]*)\}\s*(\d))")
+_ATOM = r"(\d|[a-zA-Z](?![a-zA-Z])|\\pi(?![a-zA-Z]))"
+_BARE_ARGUMENT = re.compile(rf"\\frac\s*(?:{_ATOM}\s*{_ATOM}|{_ATOM}\s*\{{([^{{}}]*)\}}|\{{([^{{}}]*)\}}\s*{_ATOM})")
 _BARE_ROOT = re.compile(r"\\sqrt\s*(\d+|[a-zA-Z])(?![a-zA-Z])")
 _EXPONENT = re.compile(r"\^\s*(?:\(([+-]?\d+)\)|([+-]?\d+|[a-zA-Z]))")
 _SUBSCRIPT = re.compile(r"_\s*(\d+|[a-zA-Z]|\\[a-zA-Z]+(?![a-zA-Z{]))")

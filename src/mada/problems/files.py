@@ -20,11 +20,11 @@ from mada.problems.rows import Row, listed, shown
 
 def read_rows(path: Path) -> Iterator[Row]:
     """The rows of a problem file, read by the format its name ends in."""
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; name one file in it, or hub:{path} for a folder in data set form")
     read = FORMATS.get(_format(path))
     if read is None:
         raise DataError(f"{path}: cannot read {path.suffix or 'a file without an ending'}; use {_endings()}")
-    if path.is_dir():
-        raise DataError(f"{path}: is a folder; name one file in it, or hub:{path} for a folder in data set form")
     if not path.exists():
         raise DataError(f"{path}: no such file; check the name and the folder you are in")
     return read(path)

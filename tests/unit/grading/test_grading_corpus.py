@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mada.grading import Grader
+from mada.grading import Grader, extract_answer
 
 
 class Case(NamedTuple):
@@ -54,3 +54,19 @@ def test_corpus_case(case, grades):
 def test_corpus_is_large_and_names_every_reason_but_the_time_limit():
     assert len(CORPUS) >= 300
     assert set(Counter(case.reason for case in CORPUS)) == {"equal", "not equal", "no answer", "unparsable"}
+
+
+# A reply may say more than the letter the reference asks for; a lone letter behind a reference's number is a variable.
+ONE_WAY = {r"\text{(C) Planetary days will become shorter.}", "(C) 42", "C) 42", r"\frac{37}{4}"}
+
+
+def test_equality_works_both_ways():
+    pairs = [(extract_answer(case.reply), case.reference) for case in CORPUS]
+    there = [(answer, reference) for answer, reference in pairs if answer is not None and answer not in ONE_WAY]
+    back = [(reference, answer) for answer, reference in there]
+    with Grader(time_limit=20.0) as grader:
+        one_way, other_way = grader.compare(there), grader.compare(back)
+    differing = [
+        pair for pair, one, other in zip(there, one_way, other_way, strict=True) if one.correct != other.correct
+    ]
+    assert differing == []

@@ -1,5 +1,5 @@
 import pytest
-from sympy import E, Eq, Integer, Matrix, Rational, Symbol, factorial, pi, sqrt
+from sympy import E, Eq, Integer, Matrix, Rational, Symbol, factorial, log, pi, sqrt
 
 from mada.grading.magnitude import differ_at_a_point, is_hopeless
 from mada.grading.spelling import one_spelling
@@ -57,7 +57,11 @@ def test_powers_of_one_and_relations_are_not_hopeless():
         (x, x + 1, False),
         (Eq(x, 1), Eq(x, 2), False),
         (Matrix([1]), Matrix([2]), False),
-        (10**400 * x, 10**401 * x, False),
+        (10**400 * x, 10**401 * x, True),
+        (1 / factorial(2004), 1 / (factorial(2010) + 1), True),
+        (sqrt(2) + sqrt(3) - sqrt(5 + 2 * sqrt(6)), Integer(0), False),
+        (sqrt(-x), sqrt(-x) * 2, True),
+        (log(x - x), log(Integer(2)), False),
     ],
 )
 def test_differ_at_a_point_is_certain_or_silent(one, other, differ):

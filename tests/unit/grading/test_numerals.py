@@ -29,6 +29,10 @@ from mada.grading.spelling import one_spelling
         (r"3\frac{1}{2}", Fraction(7, 2)),
         (r"-3 \frac{1}{2}", Fraction(-7, 2)),
         ("3 1/2", Fraction(7, 2)),
+        (r"0.\overline{3}", Fraction(1, 3)),
+        (r"-.1\overline{6}", Fraction(-1, 6)),
+        (r"12.3\overline{45}", Fraction(12345 - 123, 990)),
+        (r"0.\overline{9}", 1),
     ],
 )
 def test_numbers_are_read_exactly(text, value):
