@@ -17,7 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "debate": {"problems", "grading"},
     "models": {"debate", "grading"},
     "learning": {"models", "grading", "run"},
-    "recipe": {"debate"},
+    "recipe": {"debate", "problems"},
     "evaluation": {"debate", "models", "grading", "problems", "run"},
     "report": {"evaluation", "run"},
     "pipeline": {"problems", "grading", "run", "recipe", "debate", "models", "learning", "evaluation", "report"},

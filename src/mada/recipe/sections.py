@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from mada.debate.prompts import DEBATE_HEADER, DEBATE_REQUEST, DEBATE_RESPONSE, REASONING, Share
+from mada.problems.known import BENCHMARKS
 from mada.recipe.values import (
     Count,
     CountOrZero,
@@ -24,8 +25,6 @@ from mada.recipe.values import (
     Text,
     Wanted,
 )
-
-BENCHMARKS = ("math-500", "aime-2024", "aime-2025", "amc-23", "minerva-math")
 
 
 def _exactly_once(text: str, placeholder: str, *, meaning: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.learning.advantages import ADVANTAGES, Baseline, counterfactual, group_relative
+from mada.learning.advantages import ADVANTAGES, Baseline, Deviation, counterfactual, group_relative
 from mada.recipe import training
 
 REWARDS = [[2.5, 2.0, -0.5, 1.5]]
@@ -93,3 +93,4 @@ def test_what_does_not_fit_is_refused(rewards, baseline, complaint):
 
 def test_the_recipe_names_exactly_the_advantages_there_are():
     assert set(ADVANTAGES) == set(get_args(training.Advantage))
+    assert get_args(Deviation) == get_args(training.Deviation)

@@ -159,7 +159,7 @@ def test_an_unknown_source_suggests_the_nearest_name(tmp_path: Path) -> None:
         load_problems("mth-500")
     with pytest.raises(DataError, match=r"^zzz: not a known name, a file, module:function or hub:owner/name; `mada"):
         load_problems("zzz")
-    with pytest.raises(DataError, match="cannot read a file without an ending"):
+    with pytest.raises(DataError, match="is a folder; name one file in it"):
         load_problems(tmp_path)
     with pytest.raises(DataError, match=r"no such file"):
         load_problems(tmp_path / "p.csv")
