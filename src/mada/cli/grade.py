@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from mada.grading import Grade
     from mada.problems.rows import Row
-
-CHUNK = 1_000  # rows graded between two lots of output, so that a long file shows progress
 
 
 def grade(
@@ -37,19 +35,23 @@ def grade(
     """
     from mada.grading import Grader
 
-    rows = _rows(file)
+    rows: deque[Row] = deque()
     reasons: Counter[str] = Counter()
     with Grader(workers=workers, time_limit=time_limit) as grader:
-        line = 0
-        while chunk := [row for row, _ in zip(rows, range(CHUNK), strict=False)]:
-            pairs = [(_text(row, "response"), _text(row, "answer")) for row in chunk]
-            grades = grader.grade(pairs, thinking_opened=thinking_opened)
-            for row, (_, reference), graded in zip(chunk, pairs, grades, strict=True):
-                line += 1
-                reasons[graded.reason] += 1
-                _print_grade(line, row, graded=graded, reference=reference, as_json=as_json)
+        grades = grader.stream(_pairs(file, rows), thinking_opened=thinking_opened)
+        for line, graded in enumerate(grades, start=1):
+            reasons[graded.reason] += 1
+            _print_grade(line, rows.popleft(), graded=graded, as_json=as_json)
     if not as_json:
         _print_summary(reasons)
+
+
+def _pairs(file: str, rows: "deque[Row]") -> "Iterator[tuple[str, str]]":
+    """Yield reply and reference of every row, and leave the row in `rows` for when its grade comes."""
+    for row in _rows(file):
+        pair = _text(row, "response"), _text(row, "answer")
+        rows.append(row)
+        yield pair
 
 
 def _rows(file: str) -> "Iterator[Row]":
@@ -71,7 +73,7 @@ def _text(row: "Row", column: str) -> str:
     return value
 
 
-def _print_grade(line: int, row: "Row", *, graded: "Grade", reference: str, as_json: bool) -> None:
+def _print_grade(line: int, row: "Row", *, graded: "Grade", as_json: bool) -> None:
     if as_json:
         known = {"id": row.values["id"]} if "id" in row.values else {}
         found = {"correct": graded.correct, "reason": graded.reason, "extracted": graded.answer}
@@ -79,7 +81,7 @@ def _print_grade(line: int, row: "Row", *, graded: "Grade", reference: str, as_j
         return
     mark = typer.style("right", fg="green") if graded.correct else typer.style("wrong", fg="red")
     found = "" if graded.answer is None else f"  {_short(graded.answer)}"
-    wanted = "" if graded.correct else f"  (reference {_short(reference)})"
+    wanted = "" if graded.correct else f"  (reference {_short(_text(row, 'answer'))})"
     typer.echo(f"{line:>6}  {mark}  {graded.reason:<10}{found}{wanted}")
 
 

@@ -9,7 +9,7 @@ import asyncio
 import os
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal, Self
@@ -77,6 +77,33 @@ class Grader:
         """Grade (reply, reference) pairs; the grades come in the same order. Blocks until all are known."""
         return self.compare((extract_answer(reply, thinking_opened=thinking_opened), gold) for reply, gold in pairs)
 
+    def stream(
+        self, pairs: Iterable[tuple[str, str]], *, thinking_opened: bool = False, ahead: int = 2_000
+    ) -> Iterator[Grade]:
+        """Grade pairs as they come, up to `ahead` of them at once; each grade comes as soon as those before it have.
+
+        When the pairs end in an exception, it is raised after the grades of all pairs before it.
+        """
+        waiting: deque[tuple[str | None, Future[Reason]]] = deque()
+        source = iter(pairs)
+        failure: Exception | None = None
+        while True:
+            try:
+                reply, gold = next(source)
+            except StopIteration:
+                break
+            except Exception as error:
+                failure = error
+                break
+            answer = extract_answer(reply, thinking_opened=thinking_opened)
+            waiting.append((answer, self._submit(answer, gold)))
+            while waiting and (waiting[0][1].done() or len(waiting) >= ahead):
+                yield _finished(*waiting.popleft())
+        while waiting:
+            yield _finished(*waiting.popleft())
+        if failure is not None:
+            raise failure
+
     def compare(self, pairs: Iterable[tuple[str | None, str]]) -> list[Grade]:
         """Grade (extracted answer, reference) pairs; `None` stands for no answer."""
         return [_finished(answer, reason) for answer, reason in self._submit_all(pairs)]
@@ -100,10 +127,15 @@ class Grader:
         with self._changed:
             return [worker.pid for worker in self._workers.values()]
 
-    def close(self) -> None:
-        """Finish what was submitted, then stop the workers."""
+    def close(self, *, abandon: bool = False) -> None:
+        """Stop the workers: when all that was submitted is graded, or, with `abandon`, after what they are doing."""
         with self._changed:
             self._closed = True
+            if abandon:
+                for comparison in (*self._quick, *self._slow):
+                    comparison.reason.set_exception(GradingError("the grader was closed before this was graded"))
+                self._quick.clear()
+                self._slow.clear()
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
@@ -112,8 +144,9 @@ class Grader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Nobody waits any longer for what an exception, Ctrl-C above all, has left behind.
+        self.close(abandon=kind is not None)
 
     def _submit_all(self, pairs: Iterable[tuple[str | None, str]]) -> list[tuple[str | None, Future[Reason]]]:
         return [(answer, self._submit(answer, gold)) for answer, gold in pairs]

@@ -79,6 +79,13 @@ def test_thinking_opened_by_the_prompt():
     assert json.loads(mada("grade", "-", "--json", "--thinking-opened", given=pair).stdout)["reason"] == "no answer"
 
 
+def test_every_row_of_a_long_file_is_graded_in_order():
+    pairs = [{"response": rf"\boxed{{{n}}}", "answer": str(n + n % 2), "id": n} for n in range(3500)]
+    graded = [json.loads(line) for line in mada("grade", "-", "--json", given=lines_of(pairs)).stdout.splitlines()]
+    assert [row["id"] for row in graded] == list(range(3500))
+    assert [row["correct"] for row in graded] == [n % 2 == 0 for n in range(3500)]
+
+
 def test_an_empty_file_is_no_error():
     assert mada("grade", "-", given=b"").stdout.decode() == "no rows\n"
 
@@ -101,6 +108,13 @@ def test_a_malformed_row_stops_with_its_place_and_a_remedy(line, complaint):
     assert done.returncode == 2
     assert done.stderr.decode().startswith(f"mada: {complaint}")
     assert b"Traceback" not in done.stderr
+
+
+def test_the_rows_before_a_malformed_one_are_graded():
+    done = mada("grade", "-", "--json", given=lines_of(PAIRS[:3]) + b"nonsense")
+    assert done.returncode == 2
+    assert [json.loads(line)["reason"] for line in done.stdout.splitlines()] == REASONS[:3]
+    assert done.stderr.decode().startswith("mada: standard input:4: not valid JSON")
 
 
 def test_a_missing_file_and_bad_options_are_refused():

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -211,6 +212,36 @@ def test_old_results_are_forgotten_when_there_are_too_many(monkeypatch, grader):
     assert len(grader._remembered) == 10
 
 
+def test_a_stream_gives_each_grade_as_soon_as_those_before_it_are_known(grader):
+    read: list[int] = []
+
+    def endless_pairs():
+        for n in itertools.count():
+            read.append(n)
+            yield boxed(str(n)), str(n - n % 3)
+
+    grades = list(itertools.islice(grader.stream(endless_pairs(), ahead=50), 200))
+    assert [grade.correct for grade in grades] == [n % 3 == 0 for n in range(200)]
+    assert len(read) <= 250
+
+
+def test_a_stream_reads_only_so_far_ahead_and_keeps_the_order(grader):
+    pairs = [*squares(3), (boxed(ENDLESS), "x^2"), *squares(5, "y"), ("nothing", "x")]
+    reasons = [grade.reason for grade in grader.stream(pairs, ahead=2)]
+    assert reasons == ["equal"] * 3 + ["timed out"] + ["equal"] * 5 + ["no answer"]
+
+
+def test_a_streams_own_error_comes_after_the_grades_before_it(grader):
+    def failing():
+        yield from squares(3)
+        raise OSError("the disk is gone")
+
+    grades = grader.stream(failing())
+    assert [next(grades).correct for _ in range(3)] == [True] * 3
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(grades)
+
+
 def test_many_threads_share_one_grader(grader):
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(lambda letter: grader.grade(squares(5, letter)), "abcdfghk"))
@@ -252,6 +283,21 @@ def test_closing_finishes_what_was_submitted_and_refuses_more():
             break
         time.sleep(0.05)
     assert not any(is_alive(pid) for pid in pids)
+
+
+def test_an_exception_abandons_what_is_still_waiting():
+    grader = Grader(workers=1, time_limit=1.0)
+    submitted = grader._submit_all((answer, "x+1") for answer in [ENDLESS, *(f"y+{n}" for n in range(2000))])
+
+    def interrupted():
+        with grader:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    abandoned = [reason for _, reason in submitted if reason.exception()]
+    assert len(abandoned) > 1900
+    assert all("closed before" in str(reason.exception()) for reason in abandoned)
 
 
 @pytest.mark.parametrize(
