@@ -128,7 +128,7 @@ class Nursery:
             last_line = complaint.decode(errors="replace").strip().rpartition("\n")[2]
             raise GradingError(
                 f"grading workers cannot start: {last_line or 'the process ended without a word'}; "
-                "check that math-verify and latex2sympy2-extended are installed (pip install mada-rl)"
+                "check that math-verify and latex2sympy2-extended are installed beside mada"
             )
         self._control = ours
         return ours
