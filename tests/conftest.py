@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes no property false.
+settings.register_profile("mada", deadline=None)
+settings.load_profile("mada")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

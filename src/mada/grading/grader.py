@@ -24,7 +24,7 @@ Reason = Literal["equal", "not equal", "no answer", "unparsable", "timed out"]
 
 FIRST_SLICE = 0.25  # seconds of processor time before a pair is put aside
 MAX_ANSWER_LENGTH = 2_000  # characters; the longest reference of any known data set has a few hundred
-MAX_NESTING = 50  # brackets in brackets; parsing time grows with every level
+MAX_NESTING = 16  # brackets in brackets; parsing slows with every level, and no known reference has more than 5
 MAX_CRASHES = 2
 MAX_DEATHS = 20
 REMEMBERED = 50_000
