@@ -23,7 +23,7 @@ from mada.grading.workers import Nursery, Worker, WorkerDiedError
 Reason = Literal["equal", "not equal", "no answer", "unparsable", "timed out"]
 
 FIRST_SLICE = 0.25  # seconds of processor time before a pair is put aside
-MAX_ANSWER_LENGTH = 2_000  # characters; the longest reference of any known data set has a few hundred
+MAX_ANSWER_LENGTH = 2_000  # characters; the longest reference of any known data set has 1,222
 MAX_NESTING = 16  # brackets in brackets; parsing slows with every level, and no known reference has more than 5
 MAX_CRASHES = 2
 MAX_DEATHS = 20
@@ -219,7 +219,7 @@ class Grader:
             slow = comparison.put_aside
             try:
                 reason = self._ask_worker(slot, comparison)
-            except GradingError as error:
+            except Exception as error:  # whatever it is, the one who waits for this grade must hear of it
                 comparison.reason.set_exception(error)
             else:
                 if reason is not None:

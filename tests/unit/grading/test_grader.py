@@ -333,6 +333,18 @@ def test_a_nursery_that_keeps_dying_ends_in_an_error(monkeypatch):
         grader.grade(squares(1))
 
 
+def test_an_unforeseen_error_reaches_the_one_who_waits(monkeypatch):
+    def broken(self, gold, given, *, limit):
+        raise RuntimeError("a bug")
+
+    with Grader(workers=1) as grader:
+        with monkeypatch.context() as patch:
+            patch.setattr(Worker, "ask", broken)
+            with pytest.raises(RuntimeError, match="a bug"):
+                grader.grade(squares(1))
+        assert grader.grade(squares(1))[0].correct
+
+
 def test_a_grader_in_a_forked_process_refuses_instead_of_hanging():
     code = """
 import os
