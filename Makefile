@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
-quickstart: $(READY)  ## set up and show what there is, offline
+quickstart: $(READY)  ## set up, then show what there is
 	@printf '\n-- the paper as a recipe\n'
 	$(BIN)/mada recipe check recipes/paper.toml
 	@printf '\n-- problems, cut into disjoint subsets\n'
@@ -26,7 +26,7 @@ quickstart: $(READY)  ## set up and show what there is, offline
 	$(BIN)/mada grade examples/replies.jsonl
 	@printf '\nnext: %s\n' '$(BIN)/mada --help, and README.md'
 
-test: $(READY)  ## run the test suite (CPU, offline)
+test: $(READY)  ## run the test suite, on a CPU
 	$(BIN)/python -m pytest
 
 check: $(READY)  ## lint, formatting and types
@@ -42,4 +42,4 @@ coverage: $(READY)  ## run the tests and show what they miss
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
 
 clean:  ## remove .venv and caches
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .coverage*

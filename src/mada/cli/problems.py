@@ -77,10 +77,18 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Count a source's problems and show some of them."""
+    from mada.problems import load_problems
     from mada.problems.split import count_duplicates, seeded_order
 
-    part = (config, split, revision)
-    problems = _load(source, part, column=column, answer_form=answer_form, folder=folder)
+    problems = load_problems(
+        source,
+        config=config,
+        split=split,
+        revision=revision,
+        columns=_columns(column),
+        answer_form=answer_form,
+        folder=folder,
+    )
     duplicates = count_duplicates(problems)
     shown = seeded_order(problems, seed)[:sample] if problem_id is None else [_with_id(problems, problem_id)]
     if as_json:
@@ -113,11 +121,18 @@ def cut(
     as_json: JsonOption = False,
 ) -> None:
     """Cut a source into disjoint subsets and a validation set, without duplicates."""
-    from mada.problems import remove_copies, split_problems
+    from mada.problems import load_problems, remove_copies, split_problems
     from mada.run.atomic import replace_text
 
-    part = (config, split, revision)
-    problems = _load(source, part, column=column, answer_form=answer_form, folder=folder)
+    problems = load_problems(
+        source,
+        config=config,
+        split=split,
+        revision=revision,
+        columns=_columns(column),
+        answer_form=answer_form,
+        folder=folder,
+    )
     clean = remove_copies(problems, _benchmarks(drop_copies_of or [], folder))
     result = split_problems(clean.kept, subsets=subsets, subset_size=size, validation_size=validation, seed=seed)
     if output is not None:
@@ -163,11 +178,18 @@ def overlap(
     Exact: equal but for typesetting. Near: many n-grams in common and the same answer. Sibling: many n-grams
     in common, another answer.
     """
-    from mada.problems import BENCHMARKS, find_overlaps
+    from mada.problems import BENCHMARKS, find_overlaps, load_problems
     from mada.problems.overlap import KINDS
 
-    part = (config, split, revision)
-    problems = _load(source, part, column=column, answer_form=answer_form, folder=folder)
+    problems = load_problems(
+        source,
+        config=config,
+        split=split,
+        revision=revision,
+        columns=_columns(column),
+        answer_form=answer_form,
+        folder=folder,
+    )
     found = find_overlaps(problems, _benchmarks(against or BENCHMARKS, folder), n=n, threshold=threshold)
     counts = {name: {kind: len(one.of_kind(kind)) for kind in KINDS} for name, one in found.items()}
     if as_json:
@@ -185,28 +207,6 @@ def overlap(
     out.print(table)
     if list_pairs:
         _print_matches(out, [match for one in found.values() for match in one.matches], problems=problems)
-
-
-def _load(
-    source: str,
-    part: tuple[str | None, str | None, str | None],
-    *,
-    column: Sequence[str] | None,
-    answer_form: str | None,
-    folder: Path | None,
-) -> "list[Problem]":
-    from mada.problems import load_problems
-
-    config, split, revision = part
-    return load_problems(
-        source,
-        config=config,
-        split=split,
-        revision=revision,
-        columns=_columns(column),
-        answer_form=answer_form,
-        folder=folder,
-    )
 
 
 def _benchmarks(names: Sequence[str], folder: Path | None) -> "dict[str, list[Problem]]":

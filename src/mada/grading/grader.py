@@ -154,7 +154,7 @@ class Grader:
     def _submit(self, answer: str | None, gold: str) -> Future[Reason]:
         if answer is None:
             return _known("no answer")
-        if len(answer) > MAX_ANSWER_LENGTH:
+        if max(len(answer), len(gold)) > MAX_ANSWER_LENGTH:
             return _known("equal" if answer == gold else "unparsable")
         key = (gold, answer)
         with self._changed:
@@ -171,7 +171,7 @@ class Grader:
         if decided is not None:
             return self._remember(key, _known("equal" if decided else "not equal"))
         comparison = _Comparison(*algebra_pair(gold_answer, given_answer))
-        if nesting(comparison.given) > MAX_NESTING:
+        if max(nesting(comparison.given), nesting(comparison.gold)) > MAX_NESTING:
             return self._remember(key, _known("unparsable"))
         reason = self._remember(key, comparison.reason)
         if reason is comparison.reason:

@@ -72,7 +72,7 @@ def _parse(latex: str, *, fold_case: bool) -> Any:
                 conversion_config=ConversionConfig(lowercase_symbols=fold_case),
             )
             return _name_derivatives(expression)
-        except (Exception, RecursionError):  # the grammar raises bare `Exception` for whatever it cannot read
+        except Exception:  # the grammar raises bare `Exception` for whatever it cannot read
             continue
     return None
 

@@ -116,12 +116,14 @@ def test_a_megabyte_nul_bytes_and_marks_of_direction(grader):
 
 def test_brackets_nested_beyond_anything_honest_are_unparsable(grader):
     deep, deeper = (("\\frac{1}{1+" * depth + "x" + "}" * depth) for depth in (5, 17))
-    assert [grade.reason for grade in grader.compare([(deep, "y+1"), (deeper, "y+1")])] == ["not equal", "unparsable"]
+    pairs = [(deep, "y+1"), (deeper, "y+1"), ("y+1", deeper), (deeper, deeper)]
+    assert [grade.reason for grade in grader.compare(pairs)] == ["not equal", "unparsable", "unparsable", "equal"]
 
 
 def test_a_very_long_answer_still_equals_itself(grader):
     long_answer = "+".join(f"x_{n}" for n in range(2000))
-    assert grader.compare([(long_answer, long_answer)])[0].correct
+    pairs = [(long_answer, long_answer), (long_answer, "x"), ("x", long_answer)]
+    assert [grade.reason for grade in grader.compare(pairs)] == ["equal", "unparsable", "unparsable"]
 
 
 def test_killed_workers_are_replaced_and_no_grade_is_lost(grader):
