@@ -11,7 +11,7 @@
 it at any time.
 """
 
-from mada.run.atomic import replace_bytes, replace_text, replacing
+from mada.atomic import replace_bytes, replace_text, replacing
 from mada.run.differences import ABSENT, Difference, differences
 from mada.run.folder import Run
 from mada.run.manifest import Manifest, Session

@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel
 
+from mada.atomic import is_leftover, remove_leftovers, replace_bytes, replace_text, replacing, sync_folder
 from mada.errors import RunError
-from mada.run.atomic import is_leftover, remove_leftovers, replace_bytes, replace_text, replacing, sync_folder
 from mada.run.json_text import json_text
 from mada.run.lock import LOCK_FILE, Lock
 from mada.run.manifest import (

@@ -15,9 +15,9 @@ from typing import Any, Self, cast
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError, computed_field
 
+from mada.atomic import replace_text
 from mada.digest import digest_of
 from mada.errors import RunError
-from mada.run.atomic import replace_text
 from mada.run.differences import Difference, differences, listed
 from mada.run.json_text import json_text
 from mada.run.surroundings import (

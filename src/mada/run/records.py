@@ -14,15 +14,15 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from mada.atomic import sync_folder
 from mada.errors import RunError
-from mada.run.atomic import sync_folder
 from mada.run.json_text import json_text
 from mada.run.tail import count_lines, damaged_line, intact_end
 
@@ -131,6 +131,25 @@ class Records(StoredRecords[T]):
                 self._count += len(lines)
             if time.monotonic() - self._synced_at >= SYNC_SECONDS:
                 self._sync(descriptor)
+
+    def keep_while(self, wanted: Callable[[T], bool]) -> int:
+        """Drop the first record that is not wanted and all behind it; how many were dropped.
+
+        For a stage that goes back to a checkpoint, and makes what came after it once more.
+        """
+        with self._writing:
+            descriptor = self._open_descriptor()
+            kept = end = 0
+            with self._opened() as file:
+                for line in file:
+                    if not wanted(self._decoded(line, number=kept + 1)):
+                        break
+                    kept, end = kept + 1, end + len(line)
+            dropped = count_lines(descriptor, os.fstat(descriptor).st_size) - kept
+            os.ftruncate(descriptor, end)
+            self._count = kept
+            self._sync(descriptor)
+            return dropped
 
     def sync(self) -> None:
         """Wait until everything appended so far would outlive a power cut."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mada.atomic import remove_leftovers, sync_folder
 from mada.errors import RunError
 from mada.run import replace_bytes, replace_text, replacing
-from mada.run.atomic import remove_leftovers, sync_folder
 
 
 @contextmanager

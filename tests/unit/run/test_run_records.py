@@ -78,6 +78,22 @@ def test_records_come_back_as_they_were_appended(path: Path) -> None:
     assert (len(stored), list(stored)) == (4, [A, B, C, A])
 
 
+def test_records_after_the_last_wanted_one_are_dropped(path: Path) -> None:
+    items = [Reply(str(number), score=float(number)) for number in range(5)]
+    with Records(path, Reply) as records:
+        assert records.keep_while(lambda item: False) == 0
+        records.extend(items)
+        assert records.keep_while(lambda item: True) == 0
+        assert records.keep_while(lambda item: item.text != "3") == 2
+        assert (len(records), list(records)) == (3, items[:3])
+        records.append(C)
+        assert list(records) == [*items[:3], C]
+        assert records.keep_while(lambda item: False) == 4
+        assert path.read_bytes() == b""
+    with pytest.raises(RunError, match="is closed"):
+        records.keep_while(lambda item: True)
+
+
 def test_a_line_is_readable_json(path: Path) -> None:
     assert written(path, A, B) == LINE_A + '{"text":"bé\\n\\u2028😀","tokens":[1,2],"score":0.5}\n'.encode()
 

@@ -44,7 +44,7 @@ def replacing(path: Path) -> Generator[Path]:
     wants one. Running out of space inside the block is a RunError; any other exception of the block passes
     through unchanged.
     """
-    partial = path.parent / f".{secrets.token_hex(8)}.partial"
+    partial = path.parent / hidden_name()
     with _explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -69,8 +69,13 @@ def remove_leftovers(folder: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
+def hidden_name() -> str:
+    """Return a new name for a temporary, one that `is_leftover` knows."""
+    return f".{secrets.token_hex(8)}.partial"
+
+
 def is_leftover(path: Path) -> bool:
-    """Whether the name is one that `replacing` gives to its temporaries."""
+    """Whether the name is one that temporaries are given."""
     return _LEFTOVER.fullmatch(path.name) is not None
 
 
