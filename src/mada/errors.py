@@ -4,7 +4,11 @@ MadaError                  a mistake a person can mend; the command line prints 
 ├── RecipeError            a recipe file or override that does not say something valid
 ├── DataError              a problem file, data set or row that cannot be used
 ├── RunError               a run folder that is locked, damaged, or belongs to another recipe
-└── GradingError           the grader cannot work at all (a single odd answer never raises: it gets a verdict)
+├── GradingError           the grader cannot work at all (a single odd answer never raises: it gets a verdict)
+├── ModelError             a model that cannot be loaded or used
+├── AdapterError           an adapter that does not fit the base, or an agent that is not there
+├── EngineError            a request that an engine cannot serve: too long, or too large for its memory
+└── LearningError          training cannot go on: a loss that is not a number, no memory left, a strange checkpoint
 """
 
 
@@ -26,3 +30,19 @@ class RunError(MadaError):
 
 class GradingError(MadaError):
     """The grading workers cannot be started or keep dying for reasons outside the answers they grade."""
+
+
+class ModelError(MadaError):
+    """A model cannot be loaded, or is of a kind mada cannot use."""
+
+
+class AdapterError(MadaError):
+    """An adapter does not fit the base model, or an agent is not there."""
+
+
+class EngineError(MadaError):
+    """A request cannot be served: it is longer than the window, or larger than the engine's memory."""
+
+
+class LearningError(MadaError):
+    """Training cannot go on; what was finished before is kept."""

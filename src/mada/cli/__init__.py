@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mada.cli import grade, problems, recipe
+from mada.cli import grade, params, problems, recipe
 from mada.errors import MadaError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(problems.app, name="problems")
 app.command("grade")(grade.grade)
+app.command("params")(params.params)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,93 @@
+"""`mada params`: how large is a base model, and how much of it would a team train?"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mada.cli.terminal import console, counted, print_json, safe
+
+if TYPE_CHECKING:
+    from mada.models.parameters import ParameterCount
+
+
+def params(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's Hub id, its folder, or a config.json.")],
+    rank: Annotated[int, typer.Option(min=1, help="Rank of every adapter.")] = 16,
+    agents: Annotated[int, typer.Option(min=1, help="Agents of the team, each with an adapter of its own.")] = 1,
+    targets: Annotated[
+        str, typer.Option(help="Layers with an adapter: names with commas between them, or all-linear.")
+    ] = "all-linear",
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the Hub.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Count a model's parameters and those its agents would train, without loading any weights."""
+    names = tuple(name.strip() for name in targets.split(",") if name.strip())
+    if not names:
+        raise typer.BadParameter("got no layer names, wanted some, such as q_proj,v_proj, or all-linear")
+    _quieten()
+    from mada.models.adapters.lora import Lora
+    from mada.models.parameters import count_parameters
+
+    lora = Lora(rank=rank, targets="all-linear" if names == ("all-linear",) else names)
+    count = count_parameters(model, lora=lora, agents=agents, revision=revision)
+    if as_json:
+        print_json(_record(count))
+    else:
+        _print_table(count)
+
+
+def _quieten() -> None:
+    """Keep the libraries' notes to themselves: what is wrong is said in mada's own message."""
+    import logging
+
+    from transformers.utils.logging import disable_progress_bar
+
+    for library in ("huggingface_hub", "transformers"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    disable_progress_bar()
+
+
+def _record(count: "ParameterCount") -> dict[str, object]:
+    return {
+        "model": count.model,
+        "base": count.base,
+        "rank": count.rank,
+        "per_agent": count.per_agent,
+        "agents": count.agents,
+        "trainable": count.trainable,
+        "adapter_bytes": count.adapter_bytes,
+        "optimizer_bytes": count.optimizer_bytes,
+        "layers": [{"name": kind.name, "layers": kind.layers, "parameters": kind.parameters} for kind in count.kinds],
+    }
+
+
+def _print_table(count: "ParameterCount") -> None:
+    from rich import box
+    from rich.table import Table
+
+    def share(parameters: int) -> str:
+        return f"{parameters / count.base:.3%}"
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("")
+    table.add_column("parameters", justify="right")
+    table.add_column("of the base", justify="right")
+    table.add_row("base", f"{count.base:,}", "")
+    table.add_row(f"one agent at rank {count.rank}", f"{count.per_agent:,}", share(count.per_agent))
+    for kind in count.kinds:
+        layers = counted(kind.layers, "layer")
+        table.add_row(f"  {safe(kind.name)}, {layers}", f"{kind.parameters:,}", share(kind.parameters), style="dim")
+    if count.agents > 1:
+        table.add_row(counted(count.agents, "agent"), f"{count.trainable:,}", share(count.trainable))
+    screen = console()
+    screen.print(safe(count.model), soft_wrap=True)
+    screen.print(table)
+    adapters, optimizer = _memory(count.adapter_bytes), _memory(count.optimizer_bytes)
+    screen.print(f"\nmemory in float32: adapters {adapters}, AdamW's state {optimizer}", soft_wrap=True)
+
+
+def _memory(size: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size / 1e3:.3g} kB"

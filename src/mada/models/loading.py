@@ -1,0 +1,208 @@
+"""Base models by Hub id or folder: the frozen network that all agents share, and its tokenizer."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+import transformers
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, StrictDataclassError
+from safetensors import SafetensorError
+
+from mada.errors import ModelError
+from mada.models.head import check_head
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+# transformers' loaders have no types to speak of.
+_config: Any = transformers.AutoConfig
+_any_tokenizer: Any = transformers.AutoTokenizer
+_plain_tokenizer: Any = transformers.PreTrainedTokenizerFast
+_model: Any = transformers.AutoModelForCausalLM
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+# What transformers raises when a model is not what it should be; it has no exception of its own.
+REFUSALS = (
+    *(OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError, ZeroDivisionError),
+    *(SafetensorError, StrictDataclassError),
+)
+_CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A frozen base model: no parameter asks for gradients, and dropout is off."""
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    name: str
+
+
+def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", device: str = "auto") -> Base:
+    """Load a base model from the Hub or a folder.
+
+    `auto` is the first CUDA device if there is one, else the CPU; for numbers, the format the weights were saved in,
+    but float32 on a CPU, where bfloat16 is many times slower.
+    """
+    place = _device(device)
+    if dtype not in ("auto", *DTYPES):
+        raise ModelError(f"got the number format {dtype!r}, wanted one of auto, {', '.join(DTYPES)}")
+    config = load_config(name, revision=revision)
+    check_causal(name, config)
+    tokenizer = _load_tokenizer(name, revision)
+    automatic = "auto" if place.type == "cuda" else torch.float32
+    model = _load_weights(name, revision=revision, config=config, dtype=DTYPES.get(dtype, automatic))
+    model.to(place)  # pyright: ignore[reportArgumentType]
+    rows = cast("Tensor", model.get_input_embeddings().weight).shape[0]
+    if len(tokenizer) > rows:
+        raise ModelError(
+            f"{name}: the tokenizer knows {len(tokenizer):,} tokens, the model only {rows:,}; "
+            "they do not belong together: copy both from the same source"
+        )
+    model.eval().requires_grad_(False)
+    check_head(model)
+    return Base(model, tokenizer, name)
+
+
+def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig":
+    """Load a model's configuration, not its weights, from the Hub, a folder or a `config.json`."""
+    path = Path(name).expanduser()
+    if path.exists():
+        name = str(_checked_config(path))
+    elif not _hub_id(name):
+        raise ModelError(
+            f"{name}: no such folder or file; give a folder, a config.json, or a Hub id such as owner/name"
+        )
+    try:
+        return _config.from_pretrained(name, revision=revision or "main")
+    except REFUSALS as error:
+        raise ModelError(_explained(name, error)) from None
+
+
+def _checked_config(path: Path) -> Path:
+    """Return the configuration file at a path after looking at it: transformers' own words for these are long."""
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        read: object = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        raise ModelError(f"{path}: there is no config.json in this folder; is it a model's folder?") from None
+    except json.JSONDecodeError as error:
+        raise ModelError(f"{file}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}") from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise ModelError(f"{file} cannot be read: {error}") from None
+    config = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+    kind = config.get("model_type")
+    if not isinstance(kind, str):
+        raise ModelError(
+            f"{file}: 'model_type' is missing; a model's config.json says there what it is, such as 'qwen2'"
+        )
+    return file
+
+
+def _hub_id(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", name) is not None and not name.endswith(".json")
+
+
+def _explained(name: str, error: BaseException) -> str:
+    reason = shortly(error)
+    if isinstance(error, OSError) and not Path(name).exists():
+        return (
+            f"{name}: no such folder here, and the Hub does not give it ({reason}); check the name, "
+            f"sign in if it is gated, or download it where there is a network (hf download {name}) and give the folder"
+        )
+    unknown = re.search(r"model type `?([\w.-]+)`?", str(error)) or re.search(r"Unrecognized model", str(error))
+    if unknown:
+        kind = repr(unknown[1]) if unknown.re.groups else "of this kind"
+        return (
+            f"{name}: transformers {transformers.__version__} knows no model {kind}; check 'model_type', "
+            "or update transformers if the model is newer"
+        )
+    return f"{name}: the model cannot be used: {reason}"
+
+
+def shortly(error: BaseException) -> str:
+    """Return what an exception says, up to the end of its first sentence: transformers goes on for a page."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    said = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return said.partition(". ")[0].rstrip(".:")
+
+
+def check_causal(name: str, config: "PreTrainedConfig") -> None:
+    """Refuse a model that cannot continue a text, as far as its configuration says."""
+    architectures = config.architectures or []
+    if config.is_encoder_decoder or (architectures and not any(one.endswith(_CAUSAL) for one in architectures)):
+        what = ", ".join(architectures) or config.model_type
+        raise ModelError(
+            f"{name} is no causal language model ({what}): it cannot continue a text. "
+            "Use one whose config.json names an architecture that ends in ForCausalLM"
+        )
+
+
+def _load_tokenizer(name: str, revision: str | None) -> "PreTrainedTokenizerBase":
+    path = Path(name).expanduser()
+    if path.is_dir() and not any(
+        (path / file).is_file() for file in ("tokenizer.json", "tokenizer.model", "vocab.json")
+    ):
+        raise ModelError(
+            f"{name}: there is no tokenizer in this folder; copy tokenizer.json and tokenizer_config.json "
+            "from where the model comes from"
+        )
+    # AutoTokenizer of transformers 5 goes by the class a model's files name and rebuilds its rules: for DeepSeek's R1
+    # family that loses every space, without a word (huggingface/transformers#45488). tokenizer.json says it all.
+    try:
+        kind = _plain_tokenizer if _has_tokenizer_json(name, revision) else _any_tokenizer
+        return kind.from_pretrained(str(path) if path.is_dir() else name, revision=revision or "main")
+    except REFUSALS as error:
+        raise ModelError(f"{name}: its tokenizer cannot be loaded: {shortly(error)}") from None
+
+
+def _has_tokenizer_json(name: str, revision: str | None) -> bool:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return (path / "tokenizer.json").is_file()
+    try:
+        hf_hub_download(name, "tokenizer.json", revision=revision)
+    except EntryNotFoundError:
+        return False
+    return True
+
+
+def _load_weights(name: str, *, revision: str | None, config: "PreTrainedConfig", dtype: Any) -> "PreTrainedModel":
+    path = Path(name).expanduser()
+    try:
+        # Without a word about attention transformers takes PyTorch's own (sdpa) wherever the model allows it; Gemma 2,
+        # which caps its attention scores, does not.
+        model, report = _model.from_pretrained(
+            str(path) if path.is_dir() else name,
+            revision=revision or "main",
+            config=config,
+            dtype=dtype,
+            output_loading_info=True,
+        )
+    except REFUSALS as error:
+        raise ModelError(f"{name}: its weights cannot be loaded: {shortly(error)}") from None
+    missing: list[str] = sorted(report["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"{name}: {len(missing)} of the model's tensors are not in its files, {missing[0]} for one; "
+            "they would be random numbers. Copy the model again, or use one that is whole"
+        )
+    return model
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ModelError(f"got the device {name!r}, wanted auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ModelError(f"there is no device {name} here ({torch.cuda.device_count()} CUDA devices); use auto or cpu")
+    return device

@@ -1,0 +1,196 @@
+"""Bases by folder: what comes out, and what is said when nothing does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForMaskedLM, T5Config
+
+from mada.errors import ModelError
+from mada.models.head import check_head, logits_of, trunk
+from mada.models.loading import load_base, load_config
+
+
+@pytest.fixture
+def folder(tiny_model, tokenizer, tmp_path):
+    tiny_model().to(torch.bfloat16).save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
+
+
+def refusal(name, **settings):
+    with pytest.raises(ModelError) as caught:
+        load_base(str(name), **settings)
+    return str(caught.value)
+
+
+def test_a_base_is_frozen_and_says_its_name(folder, tiny_model, token_ids):
+    base = load_base(str(folder), device="cpu")
+    assert base.name == base.model.name_or_path == str(folder)
+    assert not base.model.training
+    assert not any(parameter.requires_grad for parameter in base.model.parameters())
+    assert base.tokenizer.decode(base.tokenizer("w3 w5")["input_ids"]) == "w3 w5"
+    assert base.model.config._attn_implementation == "sdpa"
+    expected = tiny_model().to(torch.bfloat16).float()
+    with torch.no_grad():
+        torch.testing.assert_close(base.model(token_ids(2)).logits, expected(token_ids(2)).logits)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"), [("auto", torch.float32), ("bfloat16", torch.bfloat16), ("float32", torch.float32)]
+)
+def test_number_formats_on_a_cpu(wanted, found, folder):
+    assert load_base(str(folder), dtype=wanted, device="cpu").model.dtype is found
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_auto_is_what_was_saved(folder):
+    base = load_base(str(folder))
+    assert (base.model.device.type, base.model.dtype) == ("cuda", torch.bfloat16)
+
+
+@pytest.mark.parametrize("named", ["LlamaTokenizerFast", "Qwen2TokenizerFast", "PreTrainedTokenizerFast", None])
+def test_a_tokenizer_does_what_its_file_says_whatever_class_is_named(named, folder, capfd):
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "tokenizer_class": named}))
+    tokenizer = load_base(str(folder), device="cpu").tokenizer
+    assert tokenizer("w3 w5")["input_ids"] == [7, 9]
+    assert tokenizer.decode([7, 9]) == "w3 w5"
+    assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (2, 0)
+
+
+def test_without_tokenizer_json_transformers_decides(folder, monkeypatch):
+    (folder / "tokenizer.json").rename(folder / "vocab.json")
+    seen = []
+    monkeypatch.setattr(
+        "transformers.AutoTokenizer.from_pretrained", lambda name, **_: seen.append(name) or range(3), raising=True
+    )
+    load_base(str(folder), device="cpu")
+    assert seen == [str(folder)]
+
+
+def test_every_tested_architecture_loads(architecture, tiny_model, tokenizer, tmp_path):
+    tiny_model(architecture).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert load_base(str(tmp_path), device="cpu").model.config.hidden_size == 32
+
+
+def test_wrong_settings(folder, monkeypatch):
+    assert (
+        refusal(folder, dtype="int8") == "got the number format 'int8', wanted one of auto, bfloat16, float16, float32"
+    )
+    assert refusal(folder, device="gpu") == "got the device 'gpu', wanted auto, cpu, cuda or cuda:N"
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    assert "no device cuda:1 here (0 CUDA devices)" in refusal(folder, device="cuda:1")
+
+
+def test_no_such_model(tmp_path, monkeypatch):
+    assert "no such folder or file; give a folder" in refusal(tmp_path / "nowhere")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    message = refusal("nobody/nothing")
+    assert message.startswith("nobody/nothing: no such folder here, and the Hub does not give it (")
+    assert message.endswith("(hf download nobody/nothing) and give the folder")
+
+
+def test_parts_that_are_missing(folder):
+    tokens = (folder / "tokenizer.json").read_bytes()
+    (folder / "tokenizer.json").unlink()
+    assert "there is no tokenizer in this folder; copy tokenizer.json" in refusal(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    assert "its tokenizer cannot be loaded: " in refusal(folder)
+    (folder / "tokenizer.json").write_bytes(tokens)
+    weights = load_file(folder / "model.safetensors")
+    first = weights.pop("model.layers.0.mlp.up_proj.weight")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert "1 of the model's tensors are not in its files, model.layers.0.mlp.up_proj.weight for one" in refusal(folder)
+    weights["model.layers.0.mlp.up_proj.weight"] = first[:5]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert "its weights cannot be loaded" in refusal(folder)
+    (folder / "model.safetensors").write_bytes(b"nothing")
+    assert "its weights cannot be loaded" in refusal(folder)
+    (folder / "model.safetensors").unlink()
+    assert "its weights cannot be loaded" in refusal(folder)
+    (folder / "config.json").unlink()
+    assert "there is no config.json in this folder" in refusal(folder)
+
+
+def test_a_tokenizer_of_another_model(folder, tokenizer):
+    import copy
+
+    larger = copy.deepcopy(tokenizer)
+    larger.add_tokens([f"more{number}" for number in range(20)])
+    larger.save_pretrained(folder)
+    assert "the tokenizer knows 74 tokens, the model only 61" in refusal(folder)
+
+
+def test_models_that_cannot_continue_a_text(tmp_path, tokenizer):
+    sizes: dict[str, Any] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
+    BertForMaskedLM(BertConfig(vocab_size=61, **sizes)).save_pretrained(tmp_path / "bert")
+    tokenizer.save_pretrained(tmp_path / "bert")
+    assert "is no causal language model (BertForMaskedLM)" in refusal(tmp_path / "bert")
+    T5Config(vocab_size=61, d_model=16).save_pretrained(tmp_path / "t5")
+    assert "is no causal language model (t5)" in refusal(tmp_path / "t5")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"model_type": "qwen2",', "config.json:1:24: not valid JSON"),
+        ("[]", "'model_type' is missing"),
+        ('{"model_type": 3}', "'model_type' is missing"),
+        ('{"model_type": "zzz"}', "knows no model 'zzz'; check 'model_type'"),
+        ('{"model_type": "qwen2", "hidden_size": "x"}', "the model cannot be used: Validation error for field"),
+        ('{"model_type": "qwen2", "name": "\udcff"}', "cannot be read"),
+    ],
+)
+def test_configurations_that_say_nothing_usable(text, message, tmp_path):
+    (tmp_path / "config.json").write_bytes(text.encode(errors="surrogateescape"))
+    for name in (tmp_path, tmp_path / "config.json"):
+        with pytest.raises(ModelError) as caught:
+            load_config(str(name))
+        assert message in str(caught.value)
+
+
+def test_a_home_folder(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert load_base("~/base", device="cpu").name == "~/base"
+
+
+# The head
+
+
+@torch.no_grad()
+def test_the_head_piece_by_piece_is_the_models_own(architecture, tiny_model, token_ids):
+    model, ids = tiny_model(architecture), token_ids(2)
+    check_head(model)
+    hidden = trunk(model)(input_ids=ids)[0]
+    torch.testing.assert_close(logits_of(model, hidden[:, 3:5]), model(input_ids=ids).logits[:, 3:5])
+
+
+def test_a_cap_that_is_not_known_is_noticed(tiny_model, monkeypatch):
+    model = tiny_model("gemma2")
+    monkeypatch.setattr("mada.models.head.logits_of", lambda model, hidden: model.lm_head(hidden))
+    with pytest.raises(ModelError, match="Gemma2ForCausalLM does something to its logits"):
+        check_head(model)
+
+
+def test_a_model_without_a_head(tiny_model):
+    model = tiny_model()
+    with pytest.raises(ModelError, match="Qwen2Model has no output head"):
+        logits_of(model.model, torch.zeros(1, 1, 32))
+
+
+def test_the_fixture_is_the_papers_base():
+    folder = Path(__file__).parents[2] / "fixtures" / "deepseek-r1-distill-qwen-1.5b"
+    config = load_config(str(folder))
+    assert (config.model_type, config.num_hidden_layers) == ("qwen2", 28)
+    assert json.loads((folder / "config.json").read_text())["architectures"] == ["Qwen2ForCausalLM"]
