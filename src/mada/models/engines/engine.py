@@ -1,0 +1,61 @@
+"""What an engine is: something that samples completions for agents, for as many callers at once as there are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How one request is sampled.
+
+    A temperature of 0 takes the likeliest token. `seed` and the place in the group decide every random number, so the
+    same request gives the same tokens whatever else is in the batch (on a CPU; a GPU's sums depend on the batch).
+    """
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int | None = None
+    stop_tokens: tuple[int, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens}")
+        if not self.temperature >= 0:
+            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {self.top_k}")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What was sampled: a stop token that ended it is the last of its tokens.
+
+    `log_probs` are those of the model at the request's temperature (at 1 for temperature 0), before top-p and top-k:
+    what the learner computes for the same tokens.
+    """
+
+    token_ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    stop: Literal["end", "length"]
+
+
+class Engine(Protocol):
+    """Samples for many callers at once; whoever waits is batched with whoever else waits."""
+
+    async def sample(
+        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+    ) -> list[Completion]:
+        """Return `n` completions of a prompt by an agent, or by the bare base for `None`.
+
+        Cancelling the call gives up its place in the batch.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give back what the engine holds; requests still waiting are cancelled."""
+        ...

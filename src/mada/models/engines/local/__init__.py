@@ -1,0 +1,5 @@
+"""The engine in this process: one batch over slots, mixed adapters in every step."""
+
+from mada.models.engines.local.engine import EngineStatistics, LocalEngine
+
+__all__ = ["EngineStatistics", "LocalEngine"]

@@ -1,0 +1,268 @@
+"""The engine in this process: one batch that every waiting request shares, refilled as rows end."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from mada.errors import EngineError
+from mada.models.adapters import AdapterStack
+from mada.models.engines.engine import Completion, Sampling
+from mada.models.engines.local.batch import Batch, Drawn
+from mada.models.engines.local.network import Prompts
+from mada.models.engines.local.rows import Request, Row
+from mada.models.engines.local.setup import Limits, make_batch
+
+
+@dataclass(slots=True)
+class EngineStatistics:
+    """What an engine has done so far: for throughput, and for how full its batches were."""
+
+    prompt_tokens: int = 0
+    """Prompt tokens read; a prompt shared by a group counts once."""
+    generated_tokens: int = 0
+    steps: int = 0
+    rows_stepped: int = 0
+    seconds: float = 0.0
+    """Time during which there was something to do."""
+
+    @property
+    def rows_per_step(self) -> float:
+        """Mean number of rows that a step advanced."""
+        return self.rows_stepped / self.steps if self.steps else 0.0
+
+
+class LocalEngine:
+    """Samples from a model in this process, on a CPU or a CUDA device, with the very tensors that a learner updates.
+
+        engine = LocalEngine(model, stack, context=2048)
+        completions = await engine.sample("generator-1", prompt_ids, Sampling(max_tokens=512), n=8)
+
+    All requests share one batch, whatever their agents. A prompt is read once for its whole group; a row that ends
+    makes room for the next at once. Between steps the event loop runs, so callers go on while the engine works.
+
+    `context` is the longest row, prompt included; `kv_memory` (bytes) and `rows` bound the batch.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        stack: AdapterStack | None = None,
+        *,
+        context: int | None = None,
+        rows: int | None = None,
+        kv_memory: int | None = None,
+    ) -> None:
+        self._limits = Limits.of(model, context=context, rows=rows, kv_memory=kv_memory)
+        self._stack = stack
+        self._vocabulary: int = model.config.get_text_config().vocab_size
+        self._batch: Batch = make_batch(model, stack, self._limits)
+        self._waiting: deque[Request] = deque()
+        self._rows: list[Row] = []
+        self._drawn: deque[tuple[list[Row], Drawn]] = deque()
+        self._serving: asyncio.Task[None] | None = None
+        self.statistics = EngineStatistics()
+
+    @property
+    def slots(self) -> int:
+        """How many rows the batch has room for."""
+        return self._batch.cache.slots
+
+    @property
+    def context(self) -> int:
+        """The longest row, prompt included."""
+        return self._limits.context
+
+    async def sample(
+        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+    ) -> list[Completion]:
+        """Return `n` completions of a prompt by an agent, or by the bare base for `None`."""
+        request = self._request(agent, prompt_ids, sampling, n)
+        self._waiting.append(request)
+        # A task belongs to one event loop; after `asyncio.run` has ended, the next loop needs its own.
+        if self._serving is None or self._serving.done() or self._serving.get_loop() is not request.result.get_loop():
+            self._serving = asyncio.create_task(self._serve())
+        return await request.result
+
+    async def close(self) -> None:
+        """Cancel what is still waiting."""
+        for request in {*self._waiting, *(row.request for row in self._rows)}:
+            request.result.cancel()
+        if self._serving is not None and not self._serving.done():
+            await self._serving
+
+    def _request(self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, n: int) -> Request:
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n}")
+        if agent is not None and self._stack is None:
+            raise EngineError(
+                f"this engine has no adapters, so no agent {agent!r}; give LocalEngine a stack, or ask None"
+            )
+        prompt = tuple(prompt_ids)
+        if not prompt:
+            raise EngineError("the prompt is empty; a model needs at least one token to continue")
+        if not 0 <= min(prompt) <= max(prompt) < self._vocabulary:
+            odd = next(token for token in prompt if not 0 <= token < self._vocabulary)
+            raise EngineError(f"the prompt holds token {odd}, and the model knows 0 to {self._vocabulary - 1}")
+        room = self._limits.context - len(prompt)
+        if room < 1:
+            raise EngineError(
+                f"the prompt has {len(prompt):,} tokens and the engine's context is {self._limits.context:,}, so there "
+                "is no room for a reply; shorten the prompt, or raise the context"
+            )
+        index = self._stack.index(agent) if self._stack else -1
+        result: asyncio.Future[list[Completion]] = asyncio.get_running_loop().create_future()
+        return Request(index, prompt, sampling, n, min(sampling.max_tokens, room), result)
+
+    async def _serve(self) -> None:
+        """Work until nobody waits."""
+        try:
+            while self._rows or self._waiting or self._drawn:
+                started = time.monotonic()
+                with torch.inference_mode():
+                    self._work()
+                self.statistics.seconds += time.monotonic() - started
+                await asyncio.sleep(0)
+        except Exception as error:
+            self._fail(error)
+
+    def _work(self) -> None:
+        self._drop_cancelled()
+        self._admit()
+        self._close_gaps()
+        if self._rows:
+            rows = list(self._rows)
+            filtered = any(_is_filtered(row.request.sampling) for row in rows)
+            # A row that has just begun has a first token that the host has not seen yet.
+            longest = min(max(row.length for row in rows) + 1 + self._limits.lag, self.context)
+            drawn = self._batch.step(len(rows), longest=longest, filtered=filtered)
+            self.statistics.steps += 1
+            self.statistics.rows_stepped += len(rows)
+            self._drawn.append((rows, drawn))
+        # With a lag the device is already at the next step while the host looks at this one.
+        while len(self._drawn) > (self._limits.lag if self._rows else 0):
+            self._take(*self._drawn.popleft())
+
+    def _take(self, rows: list[Row], drawn: Drawn) -> None:
+        tokens, log_probs = drawn.fetch()
+        for row, token, log_prob in zip(rows, tokens, log_probs, strict=True):
+            if row.done:
+                continue
+            self.statistics.generated_tokens += 1
+            completion = row.take(token, log_prob)
+            if completion is not None:
+                self._finish(row, completion)
+
+    def _finish(self, row: Row, completion: Completion) -> None:
+        request = row.request
+        request.rows.remove(row)
+        request.finished[row.place] = completion
+        if len(request.finished) == request.count and not request.cancelled:
+            request.result.set_result([request.finished[place] for place in range(request.count)])
+
+    def _drop_cancelled(self) -> None:
+        self._waiting = deque(request for request in self._waiting if not request.cancelled)
+        for row in self._rows:
+            row.done = row.done or row.request.cancelled
+        self._rows = [row for row in self._rows if not row.done]
+
+    def _admit(self) -> None:
+        """Give free slots to whoever waits longest."""
+        free = sorted(set(range(self.slots)) - {row.slot for row in self._rows})
+        wanted = sum(request.count - request.started for request in self._waiting)
+        # Reading prompts holds up all rows, so where that is dear a few slots are collected first.
+        if not wanted or (self._rows and len(free) < min(wanted, self._limits.admit_at_least)):
+            return
+        fresh: list[Request] = []
+        begun: list[Row] = []
+        while self._waiting and free:
+            request = self._waiting[0]
+            living = request.rows[0] if request.rows else None
+            rows = self._begin(request, free[: request.count - request.started])
+            del free[: len(rows)]
+            begun += rows
+            if living is None:
+                fresh.append(request)
+            else:
+                self._batch.cache.copy(living.slot, [row.slot for row in rows], length=len(request.prompt_ids))
+            if request.started == request.count:
+                self._waiting.popleft()
+        self._batch.place(begun)
+        for chunk in _chunks(fresh, tokens=self._limits.prompt_tokens):
+            self._read(chunk)
+        self._draw_first(begun)
+
+    def _begin(self, request: Request, slots: list[int]) -> list[Row]:
+        rows = [Row(request, request.started + place, slot) for place, slot in enumerate(slots)]
+        request.started += len(rows)
+        request.rows += rows
+        self._rows += rows
+        return rows
+
+    def _read(self, requests: list[Request]) -> None:
+        """Read several prompts at once, each into the slots of all its rows."""
+        width = max(len(request.prompt_ids) for request in requests)
+        padded = [[*request.prompt_ids, *[0] * (width - len(request.prompt_ids))] for request in requests]
+        pairs = [(row.slot, place) for place, request in enumerate(requests) for row in request.rows]
+        device = self._batch.device
+        prompts = Prompts(
+            ids_PT=torch.tensor(padded, device=device),
+            lengths_P=torch.tensor([len(request.prompt_ids) for request in requests], device=device),
+            gate_PK=self._batch.gate(torch.tensor([request.agent for request in requests], device=device)),
+            slots_N=torch.tensor([slot for slot, _ in pairs], device=device),
+            prompts_N=torch.tensor([place for _, place in pairs], device=device),
+        )
+        logits_PV = self._batch.network.read(prompts, self._batch.cache)
+        for request, logits in zip(requests, logits_PV, strict=True):
+            request.last_logits = logits.clone()
+            self.statistics.prompt_tokens += len(request.prompt_ids)
+
+    def _draw_first(self, rows: list[Row]) -> None:
+        logits: list[Tensor] = []
+        for row in rows:
+            assert row.request.last_logits is not None
+            logits.append(row.request.last_logits)
+        filtered = any(_is_filtered(row.request.sampling) for row in rows)
+        self._drawn.append((rows, self._batch.begin(rows, torch.stack(logits), filtered=filtered)))
+
+    def _close_gaps(self) -> None:
+        """Have the living rows lie in the first slots, in order, so that a step is one slice."""
+        count = len(self._rows)
+        taken = {row.slot for row in self._rows}
+        gaps = [slot for slot in range(count) if slot not in taken]
+        beyond = [row for row in self._rows if row.slot >= count]
+        if beyond:
+            lengths = [min(row.length + 1 + self._limits.lag, self.context) for row in beyond]
+            self._batch.move([row.slot for row in beyond], gaps, lengths=lengths)
+            for row, slot in zip(beyond, gaps, strict=True):
+                row.slot = slot
+        self._rows.sort(key=lambda row: row.slot)
+
+    def _fail(self, error: Exception) -> None:
+        for request in {*self._waiting, *(row.request for row in self._rows)}:
+            if not request.cancelled:
+                request.result.set_exception(error)
+        self._waiting.clear()
+        self._rows.clear()
+        self._drawn.clear()
+
+
+def _is_filtered(sampling: Sampling) -> bool:
+    return sampling.top_p < 1 or sampling.top_k is not None
+
+
+def _chunks(requests: list[Request], *, tokens: int) -> list[list[Request]]:
+    """Cut requests into batches of at most so many tokens, padding included; prompts of like length together."""
+    chunks: list[list[Request]] = []
+    for request in sorted(requests, key=lambda request: len(request.prompt_ids)):
+        # Sorted, so the newest is the longest, and decides the padded width.
+        if chunks and (len(chunks[-1]) + 1) * len(request.prompt_ids) <= tokens:
+            chunks[-1].append(request)
+        else:
+            chunks.append([request])
+    return chunks

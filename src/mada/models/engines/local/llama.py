@@ -1,0 +1,181 @@
+"""The block that most compact models are made of, for sampling: RMS norm, grouped attention with rotary positions,
+gated feed-forward, residuals.
+
+Qwen2, Qwen3, Llama, SmolLM, Mistral and their descendants share it. The weights are the Hugging Face model's own
+tensors; what differs from its forward pass is that layers with one input are one product, and that a step has few
+operations. Axes: N row or token, H key-value head, Q query heads per key-value head, D head size, L position.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from mada.models.adapters import AdapterStack
+from mada.models.engines.local.cache import CacheShape, SlotCache
+from mada.models.engines.local.network import Prompts, layer_windows
+from mada.models.engines.local.projection import Projection
+from mada.models.head import logits_of, trunk
+
+MODEL_TYPES = frozenset({"qwen2", "qwen3", "llama", "mistral", "smollm3"})
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One decoder layer's parts."""
+
+    qkv: Projection
+    out: Projection
+    gate_up: Projection
+    down: Projection
+    attention_norm: Any
+    mlp_norm: Any
+    query_norm: Any | None
+    key_norm: Any | None
+    rotary: bool
+    window: int | None
+
+
+class LlamaNetwork:
+    """A Llama-like model, read and continued token by token."""
+
+    def __init__(self, model: PreTrainedModel, stack: AdapterStack | None, *, context: int) -> None:
+        self.model = model
+        self.rank = max((layer.rank for layer in stack.layers.values()), default=0) if stack else 0
+        inner: Any = trunk(model)
+        first = inner.layers[0].self_attn
+        config = model.config
+        self.heads: int = config.num_key_value_heads
+        self.queries: int = config.num_attention_heads // self.heads
+        self.head_size: int = first.head_dim
+        self.scale: float = first.scaling
+        self.activation = inner.layers[0].mlp.act_fn
+        self.epsilon: float = config.rms_norm_eps
+        self.embed, self.norm = inner.embed_tokens, inner.norm
+        windows = layer_windows(config)
+        self.blocks = [_block(layer, window) for layer, window in zip(inner.layers, windows, strict=True)]
+        self.shape = CacheShape(len(self.blocks), self.heads, self.head_size, model.dtype)
+        places = torch.arange(context, device=model.device)[None]
+        cos, sin = inner.rotary_emb(self.embed.weight[:1, None], places)
+        self.cos_CD, self.sin_CD = cos[0], sin[0]
+
+    @staticmethod
+    def possible(model: PreTrainedModel) -> bool:
+        """Whether a model is of this kind."""
+        rope = getattr(model.config, "rope_parameters", None) or {}
+        if model.config.model_type not in MODEL_TYPES or rope.get("rope_type") in ("dynamic", "longrope"):
+            return False
+        return all(
+            Projection.possible([layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj])
+            and Projection.possible([layer.mlp.gate_proj, layer.mlp.up_proj])
+            for layer in trunk(model).layers  # type: ignore[union-attr]
+        )
+
+    def read(self, prompts: Prompts, cache: SlotCache) -> Tensor:
+        """Fill the cache with prompts; return the logits after each prompt's last token."""
+        count, width = prompts.ids_PT.shape
+        x = self.embed(prompts.ids_PT.flatten())
+        cos, sin = self.cos_CD[:width].repeat(count, 1)[:, None], self.sin_CD[:width].repeat(count, 1)[:, None]
+        gate = None if prompts.gate_PK is None else self._gate(prompts.gate_PK).repeat_interleave(width, dim=0)
+        masks: dict[int | None, Tensor | None] = {None: None}
+        for place, block in enumerate(self.blocks):
+            q, k, v = self._rotated(block, block.qkv(self._norm(x, block.attention_norm), gate), cos, sin)
+            q, k, v = (part.view(count, width, -1, self.head_size).transpose(1, 2) for part in (q, k, v))
+            cache.fill(place, k, v, slots_N=prompts.slots_N, prompts_N=prompts.prompts_N)
+            window = block.window if block.window is not None and block.window < width else None
+            if window not in masks:
+                masks[window] = _sliding_mask(width, window, x.device)
+            attended = functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=masks[window], is_causal=window is None, scale=self.scale, enable_gqa=True
+            )
+            x = self._rest(block, x, attended.transpose(1, 2).reshape(count * width, -1), gate)
+        last = torch.arange(count, device=x.device) * width + prompts.lengths_P - 1
+        return logits_of(self.model, self.norm(x[last]))
+
+    def decode(
+        self, tokens_N: Tensor, lengths_N: Tensor, gate_NK: Tensor | None, cache: SlotCache, *, longest: int
+    ) -> Tensor:
+        """Take one token for each of the first N slots."""
+        count = len(tokens_N)
+        x = self.embed(tokens_N)
+        cos, sin = self.cos_CD[lengths_N][:, None], self.sin_CD[lengths_N][:, None]
+        gate = None if gate_NK is None else self._gate(gate_NK)
+        rows_N = torch.arange(count, device=x.device)
+        masks: dict[int | None, Tensor] = {}
+        for place, block in enumerate(self.blocks):
+            q, k, v = self._rotated(block, block.qkv(self._norm(x, block.attention_norm), gate), cos, sin)
+            keys, values = cache.keys_LSHCD[place], cache.values_LSHCD[place]
+            keys[rows_N, :, lengths_N] = k
+            values[rows_N, :, lengths_N] = v
+            if block.window not in masks:
+                masks[block.window] = self._decode_mask(lengths_N, longest, block.window)
+            # The query heads that share a key-value head are its "positions", so no key is repeated.
+            each_q = q.reshape(count * self.heads, self.queries, -1)
+            scores = torch.bmm(each_q, keys[:count, :, :longest].flatten(0, 1).transpose(1, 2))
+            shares = scores.mul_(self.scale).add_(masks[block.window]).softmax(dim=-1)
+            attended = torch.bmm(shares, values[:count, :, :longest].flatten(0, 1))
+            x = self._rest(block, x, attended.reshape(count, -1), gate)
+        return logits_of(self.model, self.norm(x))
+
+    def _decode_mask(self, lengths_N: Tensor, longest: int, window: int | None) -> Tensor:
+        """What a row's new token may look at, as numbers to add, [N·H, 1, L]: itself and what came before it."""
+        back_NL = lengths_N[:, None] - torch.arange(longest, device=lengths_N.device)
+        hidden_NL = back_NL < 0
+        if window is not None:
+            hidden_NL |= back_NL >= window
+        mask = torch.zeros(hidden_NL.shape, dtype=self.shape.dtype, device=lengths_N.device)
+        mask.masked_fill_(hidden_NL, torch.finfo(mask.dtype).min)
+        return mask.repeat_interleave(self.heads, dim=0)[:, None]
+
+    def _gate(self, gate_NK: Tensor) -> Tensor:
+        return gate_NK.to(self.model.dtype).repeat_interleave(self.rank, dim=1)
+
+    def _norm(self, x: Tensor, norm: Any) -> Tensor:
+        return functional.rms_norm(x, norm.weight.shape, norm.weight, self.epsilon)
+
+    def _rotated(self, block: Block, qkv: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Split the joined product into heads, [N, heads, D] each, with positions turned into queries and keys."""
+        heads_ND = qkv.view(len(qkv), -1, self.head_size)
+        q, k, v = heads_ND.split([self.heads * self.queries, self.heads, self.heads], dim=1)
+        if block.query_norm is not None and block.key_norm is not None:
+            q, k = self._norm(q, block.query_norm), self._norm(k, block.key_norm)
+        if block.rotary:
+            q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
+        return q, k, v
+
+    def _rest(self, block: Block, x: Tensor, attended: Tensor, gate: Tensor | None) -> Tensor:
+        x = x + block.out(attended, gate)
+        gated, up = block.gate_up(self._norm(x, block.mlp_norm), gate).chunk(2, dim=-1)
+        return x + block.down(self.activation(gated) * up, gate)
+
+
+def _block(layer: Any, window: int | None) -> Block:
+    attention, mlp = layer.self_attn, layer.mlp
+    return Block(
+        qkv=Projection([attention.q_proj, attention.k_proj, attention.v_proj]),
+        out=Projection([attention.o_proj]),
+        gate_up=Projection([mlp.gate_proj, mlp.up_proj]),
+        down=Projection([mlp.down_proj]),
+        attention_norm=layer.input_layernorm,
+        mlp_norm=layer.post_attention_layernorm,
+        query_norm=getattr(attention, "q_norm", None),
+        key_norm=getattr(attention, "k_norm", None),
+        rotary=bool(getattr(attention, "use_rope", True)),
+        window=window,
+    )
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    left, right = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-right, left), dim=-1) * sin
+
+
+def _sliding_mask(width: int, window: int | None, device: torch.device) -> Tensor | None:
+    if window is None:
+        return None
+    place = torch.arange(width, device=device)
+    back = place[:, None] - place
+    return (back >= 0) & (back < window)
