@@ -51,7 +51,7 @@ class ModelSection(Section):
     revision: OrNone[Text] = None
     """Branch, tag or commit on the Hub; none means the default branch (T4; ours)."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """Number format of the base weights; auto means the one they were saved in (T2; ours)."""
+    """Number format of the base weights; auto means the one they were saved in, on a CPU float32 (T2; ours)."""
     window: OrNone[Count] = None
     """Context length in tokens, to which debates are shortened; none means the model's own (P3; ours)."""
 

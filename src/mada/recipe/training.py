@@ -47,8 +47,14 @@ class TrainingSection(Section):
     """GRPO's β: the price of moving away from the base model (T1)."""
     clip_range: Positive = 0.2
     """GRPO's ε: the probability ratio counts only between 1 − ε and 1 + ε (T1)."""
-    loss_aggregation: Literal["sequence", "token"] = "sequence"
-    """Mean over tokens, then completions (sequence, as in GRPO), or over all tokens (token) (T1; ours)."""
+    loss_aggregation: Literal["sequence", "token", "budget"] = "sequence"
+    """Mean over tokens, then completions (sequence, as in GRPO), over all tokens (token), or the sum of each
+    completion divided by max_new_tokens, then the mean (budget, as in Dr. GRPO) (T1; ours)."""
+    updates_per_rollout: Count = 1
+    """Optimizer steps on the same completions; from the second on, the ratio is clipped for real (T1; ours)."""
+    truncated: Literal["learn", "skip"] = "learn"
+    """Completions cut off at max_new_tokens: learnt from like any other, as in the paper, or only counted in their
+    group's statistics (T1; ours)."""
     temperature: Positive = 0.7
     """Sampling temperature of training completions; not 0, which would make all of a group the same (T3)."""
     top_p: FractionAboveZero = 1.0
@@ -64,8 +70,17 @@ class TrainingSection(Section):
     """Optimizer steps, instead of epochs; none means epochs decide (T3; ours)."""
     validate_every: Count = 250
     """Steps between looks at the validation set, by which the adapter to keep is chosen (T4; ours)."""
+    checkpoint_every: Count = 25
+    """Steps between checkpoints to go on from after an interruption (T7; ours)."""
     keep_checkpoints: Count = 2
     """Latest checkpoints kept to go on from after an interruption, besides the best adapter (T7; ours)."""
+    micro_batch_tokens: OrNone[Count] = None
+    """Tokens, padding included, of one forward and backward pass; none means a size by device (T3; ours)."""
+    gradient_checkpointing: bool = False
+    """Whether activations are computed again in the backward pass, for less memory and a third more time (ours)."""
+    canary_tolerance: Positive = 0.1
+    """Largest difference of log-probabilities between engine and learner, in nats per token on average over an
+    agent's completions; beyond it, what was sampled is not what learns, and training stops (ours)."""
 
 
 class RoleSection(Section):

@@ -11,7 +11,14 @@ from pydantic.fields import FieldInfo
 from mada.recipe.values import NONE_WORD, Wanted
 
 _LONGEST = 60
-_KINDS = {int: "an integer", float: "a number", str: "text", Path: "a path", type(None): "none"}
+_KINDS = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+    type(None): "none",
+}
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 

@@ -57,6 +57,8 @@ def _value(value: Any) -> str:
     match value:
         case None:
             return _text(NONE_WORD)
+        case bool():
+            return str(value).lower()
         case str() | Path():
             return _text(str(value))
         case tuple():

@@ -8,8 +8,9 @@ from mada.recipe.mistakes import key_lines
 
 TRAINING_KEYS = (
     "batch_size, group_size, learning_rate, warmup_ratio, schedule, adam_beta1, adam_beta2, adam_epsilon, "
-    "weight_decay, max_gradient_norm, kl_coefficient, clip_range, loss_aggregation, temperature, top_p, "
-    "max_new_tokens, epochs, steps, validate_every, keep_checkpoints"
+    "weight_decay, max_gradient_norm, kl_coefficient, clip_range, loss_aggregation, updates_per_rollout, truncated, "
+    "temperature, top_p, max_new_tokens, epochs, steps, validate_every, checkpoint_every, keep_checkpoints, "
+    "micro_batch_tokens, gradient_checkpointing, canary_tolerance"
 )
 SECTIONS = (
     "name, seed, model, data, prompts, team, lora, reward, grading, training, generators, "
@@ -129,6 +130,18 @@ def test_byte_order_mark_and_windows_line_ends_are_fine():
         (
             f"[reward]\nlength = 0x{'f' * 5000}",
             "mine.toml:2: reward.length: got over 100 digits (an integer), wanted a number ≥ 0",
+        ),
+        (
+            "[training]\ngradient_checkpointing = 'yes'",
+            "mine.toml:2: training.gradient_checkpointing: got 'yes' (text), wanted true or false",
+        ),
+        (
+            "[training]\ngradient_checkpointing = 1",
+            "mine.toml:2: training.gradient_checkpointing: got 1 (an integer), wanted true or false",
+        ),
+        (
+            "[training]\ngradient_checkpointing = 'none'",
+            "mine.toml:2: training.gradient_checkpointing: got 'none' (text), wanted true or false",
         ),
         ("seed = -1", "mine.toml:1: seed: got -1 (an integer), wanted an integer from 0 to 2^63 − 1"),
         (

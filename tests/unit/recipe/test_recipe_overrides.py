@@ -41,6 +41,7 @@ def value(override: str, key: str):
         ('evaluation.benchmarks=["math-500", "mine.jsonl"]', ("math-500", "mine.jsonl")),
         ("lora.targets=all-linear", "all-linear"),
         ("lora . rank = 3", 3),
+        ("training.gradient_checkpointing=true", True),
     ],
 )
 def test_values(text, expected):
@@ -90,6 +91,11 @@ def test_an_override_undoes_what_a_file_says(tmp_path):
         (
             "lora.rank=abc",
             "override 'lora.rank=abc': lora.rank: got 'abc' (text), wanted an integer ≥ 1",
+        ),
+        (
+            "training.gradient_checkpointing=True",
+            "override 'training.gradient_checkpointing=True': training.gradient_checkpointing: "
+            "got 'True' (text), wanted true or false",
         ),
         (
             "lora.rank=none",

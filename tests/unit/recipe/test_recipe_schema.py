@@ -53,8 +53,10 @@ def test_contract_of_names():
         "training": [
             *("batch_size", "group_size", "learning_rate", "warmup_ratio", "schedule"),
             *("adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "max_gradient_norm"),
-            *("kl_coefficient", "clip_range", "loss_aggregation", "temperature", "top_p", "max_new_tokens"),
-            *("epochs", "steps", "validate_every", "keep_checkpoints"),
+            *("kl_coefficient", "clip_range", "loss_aggregation", "updates_per_rollout", "truncated"),
+            *("temperature", "top_p", "max_new_tokens", "epochs", "steps"),
+            *("validate_every", "checkpoint_every", "keep_checkpoints"),
+            *("micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"),
         ],
         "generators": ["advantage", "std", "learning_rate", "steps"],
         "critics": ["advantage", "std", "learning_rate", "steps"],
@@ -114,6 +116,8 @@ def test_a_recipe_can_be_built_in_python():
         ("data.decontaminate=[]", "data.decontaminate", ()),
         ('lora.targets=["q_proj"]', "lora.targets", ("q_proj",)),
         ("prompts.debate_header=", "prompts.debate_header", ""),
+        ("training.gradient_checkpointing=true", "training.gradient_checkpointing", True),
+        ("training.gradient_checkpointing=false", "training.gradient_checkpointing", False),
     ],
 )
 def test_bounds_are_inside(override, path, value):
@@ -127,6 +131,6 @@ def test_keys_are_found_and_written():
     assert find_entry(["lora", "rank", "more"]) is None
     assert find_entry(["nothing"]) is None
     assert find_entry([]) is None
-    assert len(list(leaves())) == 67
+    assert len(list(leaves())) == 73
     assert written(("evaluation", "benchmarks", 1)) == "evaluation.benchmarks[1]"
     assert written(("model", 'odd "key"\n')) == 'model."odd \\"key\\"\\n"'

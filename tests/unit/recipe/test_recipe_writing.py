@@ -64,6 +64,8 @@ recipes = st.builds(
         learning_rate=positive,
         max_gradient_norm=optional(positive),
         steps=optional(counts),
+        micro_batch_tokens=optional(counts),
+        gradient_checkpointing=st.booleans(),
     ),
     critics=st.builds(CriticsSection, learning_rate=optional(positive)),
     evaluation=st.builds(EvaluationSection, benchmarks=st.lists(names, unique=True, min_size=1, max_size=3).map(tuple)),
@@ -90,6 +92,7 @@ def test_the_defaults_in_full():
     )
     assert "learning_rate = 1e-06\n" in text
     assert "$\\boxed{ANSWER}$" in text
+    assert "gradient_checkpointing = false\n" in text
     assert text.endswith("seeds = 10\n")
     lines = [line.removeprefix("# ") for line in text.splitlines()]
     for leaf in leaves():
