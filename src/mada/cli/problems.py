@@ -121,8 +121,8 @@ def cut(
     as_json: JsonOption = False,
 ) -> None:
     """Cut a source into disjoint subsets and a validation set, without duplicates."""
+    from mada.atomic import replace_text
     from mada.problems import load_problems, remove_copies, split_problems
-    from mada.run.atomic import replace_text
 
     problems = load_problems(
         source,

@@ -1,0 +1,261 @@
+"""What a person sees while agents train: a live table in a terminal, a line now and then everywhere else."""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from mada.cli.terminal import console as plain_console
+from mada.cli.terminal import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.table import Table
+
+    from mada.learning.best import BestAdapter
+    from mada.learning.metrics import AgentStep, ValidationStep
+    from mada.learning.observing import Activity, StepReport, TrainingPlan, ValidationReport
+
+SECONDS_BETWEEN_LINES = 10.0
+# The table without its sparklines, so that they can have the rest of the line.
+TABLE_WIDTH = 74
+_BARS = "▁▂▃▄▅▆▇█"
+_DOING = {"rollouts": "sampling", "learning": "learning", "validation": "validating"}
+
+
+def training_view(title: str, *, console: "Console | None" = None) -> "TrainingView":
+    """Return the view that suits where output goes: live in a terminal, lines in a file or a pipe."""
+    console = console or plain_console()
+    return LiveView(title, console=console) if console.is_terminal else LineView(title, console=console)
+
+
+class TrainingView:
+    """An observer of a training that remembers what is worth showing. Its two kinds show it.
+
+    with training_view("generators") as view:
+        await Trainer(…, observers=[view]).train()
+    """
+
+    def __init__(self, title: str, *, console: "Console", clock: Callable[[], float] = time.monotonic) -> None:
+        self.title = title
+        self.console = console
+        self.plan: TrainingPlan | None = None
+        self.report: StepReport | None = None
+        self.accuracies: dict[str, list[float]] = {}
+        self.best: dict[str, BestAdapter | ValidationStep] = {}
+        self.doing = "starting"
+        self.checkpoint: int | None = None
+        self._clock = clock
+        self._started = clock()
+
+    def started(self, plan: "TrainingPlan") -> None:
+        """Remember what is ahead; the time left is estimated from this session alone."""
+        self.plan = plan
+        self.best.update(plan.best)
+        self._started = self._clock()
+
+    def resumed(self, step: int, checkpoint: Path) -> None:
+        """Remember the step that training goes on after."""
+        self.checkpoint = step
+
+    def progressed(self, activity: "Activity", done: int, of: int) -> None:
+        """Remember what is going on within the step."""
+        self.doing = _DOING[activity] + (f" {done:,} of {of:,}" if activity != "learning" else "")
+
+    def step_done(self, report: "StepReport") -> None:
+        """Remember the step's numbers."""
+        self.report = report
+        for name, agent in report.agents.items():
+            if agent.accuracy is not None:
+                self.accuracies.setdefault(name, []).append(agent.accuracy)
+
+    def validation_done(self, report: "ValidationReport") -> None:
+        """Remember who has become better."""
+        self.best.update({name: agent for name, agent in report.agents.items() if agent.is_best})
+
+    def checkpoint_written(self, step: int, path: Path) -> None:
+        """Remember how far an interruption would go back."""
+        self.checkpoint = step
+
+    def seconds_left(self) -> float | None:
+        """Estimate what is left from the steps of this session, validations included; None before the first."""
+        if self.plan is None or self.report is None:
+            return None
+        taken = self.report.step - self.plan.first_step + 1
+        return (self._clock() - self._started) / taken * (self.plan.total_steps - self.report.step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.doing = "done" if kind is None else "stopped"
+
+
+class LineView(TrainingView):
+    """One line a step, but not more often than a log wants: the first, the last, and one every few seconds."""
+
+    _last_line: float | None = None
+
+    def resumed(self, step: int, checkpoint: Path) -> None:
+        """Say where training goes on."""
+        super().resumed(step, checkpoint)
+        self._print(f"{self.title}: going on after step {step} ({checkpoint})")
+
+    def step_done(self, report: "StepReport") -> None:
+        """Say how the step went, if enough time has passed."""
+        super().step_done(report)
+        now = self._clock()
+        due = self._last_line is None or now - self._last_line >= SECONDS_BETWEEN_LINES
+        if due or report.step == report.total_steps:
+            self._last_line = now
+            agents = " | ".join(_agent_line(agent) for agent in report.agents.values())
+            left = duration(self.seconds_left())
+            self._print(f"{self.title}: step {report.step}/{report.total_steps}, {left} left | {agents}")
+
+    def validation_done(self, report: "ValidationReport") -> None:
+        """Say how every agent did."""
+        super().validation_done(report)
+        agents = ", ".join(
+            f"{name} {percent(agent.accuracy, 1)}{' (best so far)' if agent.is_best else ''}"
+            for name, agent in report.agents.items()
+        )
+        self._print(f"{self.title}: validation after step {report.step}: {agents}")
+
+    def _print(self, line: str) -> None:
+        # Never wrapped: one line is one line, for grep.
+        self.console.print(line, soft_wrap=True)
+
+
+class LiveView(TrainingView):
+    """A table that follows the training, and stays on the screen when it ends."""
+
+    _live: "Live | None" = None
+
+    def __enter__(self) -> Self:
+        from rich.live import Live
+
+        self._live = Live(get_renderable=self.render, console=self.console, refresh_per_second=4)
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        if self._live is not None:
+            self._live.stop()
+
+    def render(self) -> "RenderableType":
+        """Draw everything as it is now."""
+        from rich.console import Group
+
+        parts = [self._progress(), self._state()]
+        return Group(*parts, "", self._table(), "", self._rates()) if self.report else Group(*parts)
+
+    def _progress(self) -> "RenderableType":
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        step = self.report.step if self.report else (self.plan.first_step - 1 if self.plan else 0)
+        total = self.plan.total_steps if self.plan else 0
+        left = self.seconds_left()
+        times = f"{duration(left)} left" if left is not None and step < total else ""
+        line = Table.grid(padding=(0, 2))
+        line.add_row(
+            Text(self.title, style="bold"),
+            f"step {step:,} of {total:,}",
+            ProgressBar(total=max(total, 1), completed=step, width=max(8, min(30, self.console.width - 60))),
+            times,
+        )
+        return line
+
+    def _state(self) -> "RenderableType":
+        from rich.text import Text
+
+        facts = [self.doing]
+        if self.report is not None:
+            facts.append(f"{duration(self.report.seconds)} a step")
+        if self.checkpoint is not None:
+            facts.append(f"checkpoint at step {self.checkpoint:,}")
+        return Text(" · ".join(facts), style="dim", overflow="ellipsis", no_wrap=True)
+
+    def _rates(self) -> "RenderableType":
+        from rich.text import Text
+
+        agents = list(self.report.agents.values()) if self.report else []
+        sampled = sum(agent.rollout_tokens_per_second or 0.0 for agent in agents)
+        learnt = sum(agent.learn_tokens_per_second or 0.0 for agent in agents)
+        return Text(f"tokens per second: {sampled:,.0f} sampled, {learnt:,.0f} learnt", style="dim")
+
+    def _table(self) -> "Table":
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
+        table.add_column("agent", no_wrap=True, vertical="bottom")
+        for name in ("reward", "accuracy", "KL", "length", "cut\noff", "no\nspread", "best\n(step)"):
+            table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+        width = max(4, min(24, self.console.width - TABLE_WIDTH))
+        for name, agent in self.report.agents.items() if self.report else ():
+            history = sparkline(self.accuracies.get(name, []), width=width)
+            table.add_row(
+                name,
+                f"{agent.reward:.2f}",
+                f"{history} {percent(agent.accuracy):>4}",
+                small(agent.kl),
+                f"{agent.length:,.0f}",
+                percent(agent.truncated_share),
+                percent(agent.zero_spread_share),
+                self._best(name),
+            )
+        return table
+
+    def _best(self, agent: str) -> str:
+        best = self.best.get(agent)
+        return "–" if best is None else f"{percent(best.accuracy, 1)} ({best.step:,})"
+
+
+def sparkline(values: Sequence[float], *, width: int) -> str:
+    """Draw values between 0 and 1 as bars, at most `width` of them, each the mean of equally many steps."""
+    if not values:
+        return ""
+    columns = min(width, len(values))
+    cuts = [len(values) * column // columns for column in range(columns + 1)]
+    means = [sum(values[start:end]) / (end - start) for start, end in pairwise(cuts)]
+    return "".join(_BARS[min(len(_BARS) - 1, max(0, int(mean * len(_BARS))))] for mean in means)
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """Write a share as a percentage, a missing one as a dash."""
+    return "–" if share is None else f"{share:.{digits}%}"
+
+
+def small(value: float | None) -> str:
+    """Write a number that is often tiny with three digits that count, a missing one as a dash."""
+    return "–" if value is None else f"{value:.3g}" if abs(value) < 10 else f"{value:,.0f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time as people say it: `8.4 s`, `12 min`, `4 h 5 min`, `3 d 4 h`."""
+    if seconds is None:
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"
+
+
+def _agent_line(agent: "AgentStep") -> str:
+    numbers = f"reward {agent.reward:.2f}, accuracy {percent(agent.accuracy)}, KL {small(agent.kl)}"
+    return f"{agent.agent}: {numbers}, {counted(round(agent.length), 'token')}"

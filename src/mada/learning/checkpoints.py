@@ -1,0 +1,207 @@
+"""Checkpoints: everything training needs to go on as if it had never stopped (T7).
+
+    checkpoints/step-000100/
+      adapters.safetensors    every agent's adapter, stacked as the model holds them
+      optimizer.safetensors   the learner's state
+      state.json              step, best adapters so far, what is being trained, versions, digests of the two files
+
+Neither the data's position nor a random state is stored: both are functions of seed and step. A checkpoint appears
+whole or not at all. One whose files do not have the digests that `state.json` gives was damaged later; it is set
+aside as `damaged-step-…` with a warning, and the one before it is used.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from mada.errors import LearningError
+from mada.learning.best import BestAdapter, missing_adapter
+from mada.learning.whole_folders import remove_folder, remove_leftover_folders, writing_folder
+from mada.models.adapters import AdapterStack
+from mada.run.differences import differences, listed
+from mada.run.json_text import json_text
+from mada.run.surroundings import package_versions
+
+FOLDER = "checkpoints"
+_STATE, _ADAPTERS, _OPTIMIZER = "state.json", "adapters.safetensors", "optimizer.safetensors"
+
+_log = logging.getLogger(__name__)
+
+
+class CheckpointState(BaseModel):
+    """What `state.json` says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    step: int
+    best: dict[str, BestAdapter]
+    training: dict[str, JsonValue]
+    versions: dict[str, str]
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint read back."""
+
+    path: Path
+    state: CheckpointState
+    adapters: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
+
+
+class Checkpoints:
+    """The checkpoints in a training's folder, of which the last `keep` stay."""
+
+    def __init__(self, folder: Path, *, keep: int) -> None:
+        self._root = folder
+        self._folder = folder / FOLDER
+        self._keep = keep
+
+    def write(
+        self,
+        step: int,
+        *,
+        adapters: Mapping[str, Tensor],
+        optimizer: Mapping[str, Tensor],
+        best: Mapping[str, BestAdapter],
+        training: Mapping[str, JsonValue],
+    ) -> Path:
+        """Write the checkpoint of a finished step, which is whole and on the disk when this returns; old ones go."""
+        path = self._folder / f"step-{step:06d}"
+        content = {_ADAPTERS: _saved(adapters), _OPTIMIZER: _saved(optimizer)}
+        state = CheckpointState(
+            step=step,
+            best=dict(best),
+            training=dict(training),
+            versions=package_versions(),
+            sha256={name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+        )
+        text = json_text(state.model_dump(mode="json"), subject=str(path / _STATE), indent=2) + "\n"
+        with writing_folder(path) as partial:
+            for name, data in {**content, _STATE: text.encode()}.items():
+                (partial / name).write_bytes(data)
+        for old in self._newest_first()[self._keep :]:
+            remove_folder(old)
+        return path
+
+    def newest(self) -> Checkpoint | None:
+        """Return the newest whole checkpoint, None when there is none at all; damaged ones are set aside."""
+        damaged: dict[Path, str] = {}
+        for path in self._newest_first():
+            try:
+                checkpoint = _read(path, root=self._root)
+            except _DamagedError as error:
+                damaged[path] = str(error)
+            else:
+                self._set_aside(damaged, used=path)
+                return checkpoint
+        if damaged:
+            reasons = "; ".join(f"{path.name}: {reason}" for path, reason in damaged.items())
+            raise LearningError(
+                f"no checkpoint in {self._folder} can be used ({reasons}); restore one from a copy, or remove "
+                f"{self._root} to train from the beginning"
+            )
+        return None
+
+    def referenced(self) -> set[str]:
+        """Return the folders of best adapters that the checkpoints refer to; a damaged checkpoint refers to none."""
+        folders: set[str] = set()
+        for path in self._newest_first():
+            with suppress(_DamagedError):
+                folders |= {adapter.folder for adapter in _state(path).best.values()}
+        return folders
+
+    def remove_leftovers(self) -> None:
+        """Remove what killed processes left among the checkpoints."""
+        remove_leftover_folders(self._folder)
+
+    def _newest_first(self) -> list[Path]:
+        found = ((path, path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
+        return sorted((path for path, digits in found if digits.isdecimal()), key=_step_of, reverse=True)
+
+    def _set_aside(self, damaged: Mapping[Path, str], *, used: Path) -> None:
+        # Out of the way, because it would count among the checkpoints to keep and push out a good one.
+        for path, reason in damaged.items():
+            aside = path.with_name(f"damaged-{path.name}")
+            if aside.exists():
+                remove_folder(aside)
+            path.rename(aside)
+            _log.warning("%s is damaged (%s); it is now %s, and %s is used", path, reason, aside.name, used.name)
+
+
+def restore_adapters(stack: AdapterStack, adapters: Mapping[str, Tensor]) -> None:
+    """Give the stack the parameters of a checkpoint; all or nothing, names and shapes are compared first."""
+    own = stack.parameters()
+    odd = sorted(own.keys() ^ adapters.keys()) or [name for name in own if own[name].shape != adapters[name].shape]
+    if odd:
+        raise LearningError(
+            f"the checkpoint does not fit these adapters: they differ at {odd[0]} ({len(odd)} in all); go on with the "
+            "base model, the agents and the rank that training began with"
+        )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(adapters[name])
+
+
+def refuse_other_training(stored: Mapping[str, JsonValue], given: Mapping[str, JsonValue], *, folder: Path) -> None:
+    """Raise when a folder holds the training of something else, naming what differs."""
+    found = differences(stored, given)
+    if found:
+        raise LearningError(
+            f"{folder} holds a training with other settings:\n{listed(found)}\n"
+            "Go on with the stored ones, or train in another folder"
+        )
+
+
+class _DamagedError(Exception):
+    """What is wrong with a checkpoint."""
+
+
+def _read(path: Path, *, root: Path) -> Checkpoint:
+    state = _state(path)
+    gone = missing_adapter(state.best, folder=root)
+    if gone is not None:
+        raise _DamagedError(f"the best adapter it refers to, {gone}, is not there")
+    tensors = dict(_tensors(path, state))
+    return Checkpoint(path, state, adapters=tensors[_ADAPTERS], optimizer=tensors[_OPTIMIZER])
+
+
+def _state(path: Path) -> CheckpointState:
+    try:
+        return CheckpointState.model_validate_json((path / _STATE).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise _DamagedError(f"{_STATE} cannot be read: {_first_line(error)}") from error
+
+
+def _tensors(path: Path, state: CheckpointState) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    for name in (_ADAPTERS, _OPTIMIZER):
+        try:
+            data = (path / name).read_bytes()
+        except OSError as error:
+            raise _DamagedError(f"{name} cannot be read: {error.strerror}") from error
+        if hashlib.sha256(data).hexdigest() != state.sha256.get(name):
+            raise _DamagedError(f"{name} is not what was written")
+        yield name, load(data)
+
+
+def _saved(tensors: Mapping[str, Tensor]) -> bytes:
+    return save({name: tensor.detach().contiguous() for name, tensor in tensors.items()})
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

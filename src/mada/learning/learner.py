@@ -1,0 +1,275 @@
+"""The learner: from credited completions to updated adapters, all agents in one batch. Axes: K agent.
+
+    reference log-probs (adapters off) → micro-batches: forward, loss, backward → checks → one AdamW step for all
+
+The checks come before anything is written: a loss or a gradient that is not a number, or log-probabilities that are
+not the sampler's (the canary), stop training with weights and moments as they were. Memory that runs out does not
+stop it: the pass is done again in smaller micro-batches, which changes nothing but rounding and dropout masks.
+
+Departure from TRL: completions with `learn=False` (groups without spread, skipped truncated ones) get no pass at all,
+so they add no KL gradient either; they still count in their agent's means.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from mada.errors import LearningError
+from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches, padding_share
+from mada.learning.loss import AGGREGATIONS
+from mada.learning.optimizer import StackedAdamW
+from mada.learning.passes import LearningPass, Lesson, learning_pass, policy_pass, reference_pass
+from mada.learning.schedule import learning_rate_share
+from mada.learning.settings import TrainingSettings
+from mada.learning.update_report import AgentReport, Canary, UpdateReport, agent_report, canary_of, loss_of
+from mada.models.adapters import AdapterStack
+from mada.run.seeds import seed_for
+
+__all__ = ["AgentReport", "Canary", "CreditedCompletion", "Learner", "UpdateReport"]
+
+# A CPU is busy with few tokens, and more only cost memory. An H200 with a 1.5B model gains up to 16,384 (half as many
+# leave it waiting for Python, twice as many only pad more); they take 60 GB of activations, or 8 GB with gradient
+# checkpointing. A recipe can say otherwise, and running out of memory halves them.
+CPU_MICRO_BATCH_TOKENS = 4096
+CUDA_MICRO_BATCH_TOKENS = 16384
+# Completions of each agent that the canary looks at while dropout is on: a wrong weight shows in any of them.
+PROBED_COMPLETIONS = 2
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class Learner:
+    """GRPO on a stack of adapters.
+
+        learner = Learner(stack, settings, total_steps=100)
+        report = learner.update(completions, step=0)
+
+    The same completions, step and state give the same update, whatever random numbers others drew in between.
+    """
+
+    def __init__(self, stack: AdapterStack, settings: TrainingSettings, *, total_steps: int, seed: int = 0) -> None:
+        if settings.loss_aggregation not in AGGREGATIONS:
+            known = ", ".join(AGGREGATIONS)
+            raise ValueError(f"there is no loss aggregation {settings.loss_aggregation!r}; there are {known}")
+        self.stack = stack
+        self.settings = settings
+        self.total_steps = total_steps
+        self.seed = seed
+        self._device = stack.scale_K.device
+        by_device = CUDA_MICRO_BATCH_TOKENS if self._device.type == "cuda" else CPU_MICRO_BATCH_TOKENS
+        self.micro_batch_tokens = settings.micro_batch_tokens or by_device
+        self._times_out_of_memory = 0
+        self.optimizer = StackedAdamW(
+            stack.parameters(),
+            betas=(settings.adam_beta1, settings.adam_beta2),
+            epsilon=settings.adam_epsilon,
+            weight_decay=settings.weight_decay,
+            max_gradient_norm=settings.max_gradient_norm,
+        )
+        if settings.gradient_checkpointing:
+            stack.enable_checkpointing()
+
+    def update(self, completions: Sequence[CreditedCompletion], *, step: int) -> UpdateReport:
+        """Move every agent by its completions of one step, and say how it went."""
+        self.stack.model.eval()
+        seconds = {"reference": 0.0, "learning": 0.0, "optimizer": 0.0}
+        ran_out_before = self._times_out_of_memory
+        rate = self.learning_rate(step)
+        lessons = self._lessons(completions)
+        if self.settings.kl_coefficient and lessons:
+            with self._timed(seconds, "reference"):
+                lessons = self._with_reference(lessons)
+        canaries: dict[str, Canary] = {}
+        passes: list[LearningPass] = []
+        norms_UK: list[list[float]] = []
+        for update in range(self.settings.updates_per_rollout if lessons else 0):
+            with self._timed(seconds, "learning"):
+                passes.append(self._gradients(lessons, step=step, update=update))
+                if update == 0:
+                    canaries = self._canaries(lessons, passes[0])
+            with self._timed(seconds, "optimizer"):
+                norms_UK.append([float(norm) for norm in self.optimizer.gradient_norms().cpu()])
+                self._check(lessons, passes[-1], norms_UK[-1], canaries, step=step)
+                learning = {lesson.completion.agent for lesson in lessons}
+                self.optimizer.step(learning_rate=rate, active_K=[agent in learning for agent in self.stack.agents])
+            if update == 0:
+                found = zip(lessons, passes[0].log_probs, strict=True)
+                lessons = [replace(lesson, old_T=log_probs_T) for lesson, log_probs_T in found]
+        agents = {
+            agent: agent_report(
+                completions,
+                lessons,
+                passes,
+                agent=agent,
+                learning_rate=rate,
+                gradient_norms=[norms_K[self.stack.index(agent)] for norms_K in norms_UK],
+                canary=canaries.get(agent),
+            )
+            for agent in dict.fromkeys(completion.agent for completion in completions)
+        }
+        batches = [batch for one in passes for batch in one.batches]
+        ran_out = self._times_out_of_memory - ran_out_before
+        return UpdateReport(step, agents, len(batches), padding_share(batches), ran_out, seconds)
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
+        settings = self.settings
+        return settings.learning_rate * learning_rate_share(
+            settings.schedule, step, total_steps=self.total_steps, warmup_ratio=settings.warmup_ratio
+        )
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what another learner needs, beside the adapters, to go on exactly from here. They are not copies."""
+        return {**self.optimizer.state_dict(), "micro_batch_tokens": torch.tensor(self.micro_batch_tokens)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state that `state_dict` gave."""
+        self.optimizer.load_state_dict(state)
+        self.micro_batch_tokens = min(self.micro_batch_tokens, int(state["micro_batch_tokens"]))
+
+    def _lessons(self, completions: Sequence[CreditedCompletion]) -> list[Lesson]:
+        """Return the completions to learn from, their tokens weighted by all of the agent's completions."""
+        lengths: dict[str, list[int]] = {}
+        for completion in completions:
+            self.stack.index(completion.agent)  # refuses an agent that is not there
+            lengths.setdefault(completion.agent, []).append(len(completion.completion_ids))
+        aggregation = AGGREGATIONS[self.settings.loss_aggregation]
+        weights = {agent: iter(aggregation(own, self.settings.max_new_tokens)) for agent, own in lengths.items()}
+        lessons = [Lesson(completion, next(weights[completion.agent])) for completion in completions]
+        return [lesson for lesson in lessons if lesson.completion.learn]
+
+    def _with_reference(self, lessons: Sequence[Lesson]) -> list[Lesson]:
+        def run(batches: list[MicroBatch]) -> list[Tensor]:
+            return reference_pass(self.stack, batches, temperature=self.settings.temperature)
+
+        found = zip(lessons, self._fitted(lessons, run), strict=True)
+        return [replace(lesson, reference_T=reference_T) for lesson, reference_T in found]
+
+    def _gradients(self, lessons: Sequence[Lesson], *, step: int, update: int) -> LearningPass:
+        def seed_of(micro_batch: int) -> int:
+            return seed_for(self.seed, "dropout", step, update, micro_batch)
+
+        def run(batches: list[MicroBatch]) -> LearningPass:
+            self.optimizer.drop_gradients()
+            return learning_pass(
+                self.stack, lessons, batches, settings=self.settings, optimizer=self.optimizer, seed_of=seed_of
+            )
+
+        return self._fitted(lessons, run)
+
+    def _fitted(self, lessons: Sequence[Lesson], run: Callable[[list[MicroBatch]], Result]) -> Result:
+        """Run a pass over micro-batches, and again over smaller ones while memory runs out."""
+        completions = [lesson.completion for lesson in lessons]
+        while True:
+            batches = micro_batches(completions, agents=self.stack.agents, max_tokens=self.micro_batch_tokens)
+            try:
+                return run(batches)
+            except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
+                if not _out_of_memory(error):
+                    raise
+            # Outside of the handler, whose traceback would keep the tensors of the failed pass alive.
+            self._shrink(batches)
+
+    def _shrink(self, batches: Sequence[MicroBatch]) -> None:
+        """Free what can be freed and halve the micro-batches."""
+        self.optimizer.drop_gradients()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        largest = max(batch.size for batch in batches)
+        if all(len(batch.completions) == 1 for batch in batches):
+            raise LearningError(
+                f"a single sequence of {largest} tokens does not fit into the memory of {self._device}; set "
+                "training.gradient_checkpointing = true, lower training.max_new_tokens, or use a larger device"
+            )
+        self._times_out_of_memory += 1
+        self.micro_batch_tokens = max(1, min(self.micro_batch_tokens, largest) // 2)
+        log.warning(
+            "out of memory on %s with micro-batches of %d tokens; going on with %d (set training.micro_batch_tokens "
+            "to start there)",
+            *(self._device, largest, self.micro_batch_tokens),
+        )
+
+    def _canaries(self, lessons: Sequence[Lesson], first: LearningPass) -> dict[str, Canary]:
+        """Hold what the engine sampled with against the weights that learn, per agent.
+
+        Without dropout the first learning pass has the numbers; with it, a few completions are passed once more.
+        """
+        pairs = [(lesson.completion, one.log_probs_T) for lesson, one in zip(lessons, first.tokens, strict=True)]
+        if any(lora.dropout for lora in self.stack.lora.values()):
+            own: dict[str, list[Lesson]] = {}
+            for lesson in lessons:
+                if lesson.completion.engine_log_probs is not None:
+                    own.setdefault(lesson.completion.agent, []).append(lesson)
+            probed = [lesson for some in own.values() for lesson in some[:PROBED_COMPLETIONS]]
+
+            def run(batches: list[MicroBatch]) -> list[Tensor]:
+                return policy_pass(self.stack, batches, temperature=self.settings.temperature)
+
+            found = zip(probed, self._fitted(probed, run), strict=True)
+            pairs = [(lesson.completion, log_probs_T.cpu().numpy()) for lesson, log_probs_T in found]
+        canaries = {agent: canary_of([pair for pair in pairs if pair[0].agent == agent]) for agent in self.stack.agents}
+        return {agent: canary for agent, canary in canaries.items() if canary is not None}
+
+    def _check(
+        self,
+        lessons: Sequence[Lesson],
+        done: LearningPass,
+        norms_K: Sequence[float],
+        canaries: Mapping[str, Canary],
+        *,
+        step: int,
+    ) -> None:
+        """Refuse an update that would do harm, and drop its gradients."""
+        try:
+            for agent, norm in zip(self.stack.agents, norms_K, strict=True):
+                tokens = [
+                    one for lesson, one in zip(lessons, done.tokens, strict=True) if lesson.completion.agent == agent
+                ]
+                where = f"{agent}, step {step + 1}"  # people count steps from 1
+                _check_finite(loss_of(tokens), norm, where)
+                canary = canaries.get(agent)
+                if canary is not None and not canary.mean <= self.settings.canary_tolerance:
+                    raise LearningError(_canary_message(where, canary.mean, self.settings))
+        except LearningError:
+            self.optimizer.drop_gradients()
+            raise
+
+    @contextmanager
+    def _timed(self, seconds: dict[str, float], part: str) -> Generator[None]:
+        start = time.perf_counter()
+        yield
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        seconds[part] += time.perf_counter() - start
+
+
+def _check_finite(loss: float, norm: float, where: str) -> None:
+    for name, value in (("loss", loss), ("gradient norm", norm)):
+        if not math.isfinite(value):
+            raise LearningError(
+                f"{where}: the {name} is {value}; nothing was changed by this update. Lower training.learning_rate, "
+                "set training.max_gradient_norm, and look at the step's completions and rewards"
+            )
+
+
+def _canary_message(where: str, difference: float, settings: TrainingSettings) -> str:
+    return (
+        f"{where}: the learner's log-probabilities differ from the engine's by {difference:.4g} nats per token, "
+        f"more than training.canary_tolerance = {settings.canary_tolerance:g}. What was sampled is not what learns: "
+        "the engine has other weights, another base or another temperature, or computes too coarsely. Nothing was "
+        "changed by this update. Check the engine's base, adapter and dtype; raise the tolerance only knowing why"
+    )
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Tell memory that ran out from other failures; a CPU's allocator and cuBLAS have no exception of their own."""
+    known = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in str(error) for words in known)

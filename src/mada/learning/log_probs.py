@@ -1,0 +1,97 @@
+# pyright: basic
+"""Log-probabilities of given tokens, without ever holding all their logits.
+
+Axes: B completion, L place in the padded sequence, T completion token, C token of a chunk, H hidden, V vocabulary.
+
+With a vocabulary of 150,000, the logits of 16,000 tokens are 10 GB in float32, and a plain log-softmax holds them
+three times. Here tokens go through the head a chunk at a time, and the backward pass makes each chunk's logits again:
+
+    log p  = z_y − log Σ_v exp(z_v),    z = logits / temperature
+    ∂log p / ∂z = onehot(y) − softmax(z)
+
+From there to the hidden states the chunk's own graph is used, so whatever a model does after its head (scales, soft
+caps) is differentiated by autograd. The head is frozen: gradients go to the hidden states only.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from mada.learning.batches import MicroBatch
+from mada.models.head import logits_of, trunk
+
+# Logits held at a time: 256 MiB in float32. For a vocabulary of 150,000 these are 440 tokens, enough to keep the
+# head's product bound by arithmetic rather than by reading its weights.
+CHUNK_LOGITS = 2**26
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogProbs:
+    """Of each token: its log-probability, and the entropy of the distribution it was drawn from (no gradient)."""
+
+    log_probs_T: Tensor
+    entropies_T: Tensor
+
+
+def completion_log_probs(model: PreTrainedModel, batch: MicroBatch, *, temperature: float = 1.0) -> TokenLogProbs:
+    """Return those of a micro-batch's completion tokens, row after row; only their hidden states see the head."""
+    ids_BL = batch.padded_ids().to(model.device)
+    places_T = batch.completion_places().to(model.device)
+    hidden_BLH = trunk(model)(input_ids=ids_BL, use_cache=False)[0]
+    # A token is predicted from the place before it. index_select's backward is one copy; indexing's would sort.
+    hidden_TH = hidden_BLH.flatten(0, 1).index_select(0, places_T - 1)
+    return token_log_probs(model, hidden_TH, ids_BL.flatten()[places_T], temperature=temperature)
+
+
+def token_log_probs(
+    model: PreTrainedModel,
+    hidden_TH: Tensor,
+    ids_T: Tensor,
+    *,
+    temperature: float = 1.0,
+    chunk_logits: int = CHUNK_LOGITS,
+) -> TokenLogProbs:
+    """Return what the model's head makes of each token, given the hidden state it is predicted from."""
+    chunk = max(1, chunk_logits // model.config.get_text_config().vocab_size)
+    log_probs_T, entropies_T = _ChunkedLogProbs.apply(hidden_TH, ids_T, model, temperature, chunk)  # type: ignore[misc]
+    return TokenLogProbs(log_probs_T, entropies_T)
+
+
+class _ChunkedLogProbs(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_TH: Tensor, ids_T: Tensor, model: PreTrainedModel, temperature: float, chunk: int
+    ) -> tuple[Tensor, Tensor]:
+        log_probs_T = torch.empty(len(ids_T), dtype=torch.float32, device=hidden_TH.device)
+        entropies_T = torch.empty_like(log_probs_T)
+        for start in range(0, len(ids_T), chunk):
+            own = slice(start, start + chunk)
+            log_p_CV = logits_of(model, hidden_TH[own]).float().div_(temperature).log_softmax(-1)
+            log_probs_T[own] = log_p_CV.gather(1, ids_T[own, None])[:, 0]
+            entropies_T[own] = -torch.linalg.vecdot(log_p_CV.exp(), log_p_CV)
+            del log_p_CV  # before the next chunk is made: two would be held otherwise
+        ctx.save_for_backward(hidden_TH, ids_T)
+        ctx.model, ctx.temperature, ctx.chunk = model, temperature, chunk
+        ctx.mark_non_differentiable(entropies_T)
+        return log_probs_T, entropies_T
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        gradient_T = gradients[0]
+        hidden_TH, ids_T = ctx.saved_tensors
+        gradient_TH = torch.empty_like(hidden_TH)
+        for start in range(0, len(ids_T), ctx.chunk):
+            own = slice(start, start + ctx.chunk)
+            with torch.enable_grad():
+                hidden_CH = hidden_TH[own].detach().requires_grad_()
+                logits_CV = logits_of(ctx.model, hidden_CH)
+            scale_C1 = gradient_T[own, None] / ctx.temperature
+            # A copy, also in float32: the graph may need the logits as they are.
+            p_CV = logits_CV.detach().to(torch.float32, copy=True).div_(ctx.temperature).softmax(-1)
+            gradient_CV = p_CV.mul_(-scale_C1).scatter_add_(1, ids_T[own, None], scale_C1)
+            (gradient_TH[own],) = torch.autograd.grad(logits_CV, hidden_CH, gradient_CV.to(logits_CV.dtype))
+            del logits_CV, p_CV, gradient_CV
+        return gradient_TH, None, None, None, None

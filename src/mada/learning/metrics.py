@@ -1,0 +1,182 @@
+"""What is written down about every step: one record per agent in `metrics.jsonl` and `validation.jsonl`.
+
+Means are over the agent's completions of the step. A number that could not be computed is None: JSON has no NaN.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from mada.errors import LearningError
+from mada.learning.crediting import CreditedGroup
+from mada.learning.rollouts import Group
+from mada.learning.update_report import AgentReport
+from mada.run.records import Records
+
+METRICS, VALIDATION = "metrics.jsonl", "validation.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """One agent in one step. Steps count from 1.
+
+    `reward_parts` are the unweighted terms of the reward; `advantage` is the mean of |A|; `zero_spread_share` is the
+    share of groups whose rewards are all equal, and `skipped_share` that of completions not learnt from. The numbers
+    from `loss` to `ratio` are the learner's. The rates, and nothing else, depend on the machine.
+    """
+
+    step: int
+    agent: str
+    reward: float
+    reward_parts: dict[str, float]
+    accuracy: float | None
+    advantage: float
+    length: float
+    truncated_share: float
+    zero_spread_share: float
+    skipped_share: float
+    loss: float | None
+    policy_loss: float | None
+    kl: float | None
+    clip_share: float | None
+    entropy: float | None
+    gradient_norm: float | None
+    learning_rate: float
+    canary_mean: float | None
+    canary_largest: float | None
+    ratio: float | None
+    tokens: int
+    tokens_learnt: int
+    rollout_tokens_per_second: float | None
+    learn_tokens_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationStep:
+    """One agent on the validation set after a step; `is_best` says that its adapter was kept."""
+
+    step: int
+    agent: str
+    accuracy: float
+    length: float
+    truncated_share: float
+    is_best: bool
+
+
+def agent_step(
+    step: int,
+    agent: str,
+    credited: Sequence[CreditedGroup],
+    report: AgentReport,
+    *,
+    rollout_seconds: float,
+    learn_seconds: float,
+) -> AgentStep:
+    """Sum up what an agent did in a step; `credited` are its own groups."""
+    groups, canary = [own.group for own in credited], report.canary
+    rewards = [reward for group in groups for reward in group.rewards]
+    tokens = sum(group.tokens for group in groups)
+    parts = dict.fromkeys(name for reward in rewards for name in reward.parts)
+    return AgentStep(
+        step=step,
+        agent=agent,
+        reward=_mean(reward.total for reward in rewards),
+        reward_parts={name: _mean(reward.parts.get(name, 0.0) for reward in rewards) for name in parts},
+        accuracy=accuracy_of(groups),
+        advantage=_mean(abs(advantage) for own in credited for advantage in own.advantages),
+        length=tokens / len(rewards),
+        truncated_share=truncated_share(groups),
+        zero_spread_share=_mean(not group.has_spread for group in groups),
+        skipped_share=_mean(not learn for own in credited for learn in own.learn),
+        loss=_finite(report.loss),
+        policy_loss=_finite(report.policy_loss),
+        kl=_finite(report.kl),
+        clip_share=_finite(report.clip_share),
+        entropy=_finite(report.entropy),
+        gradient_norm=_finite(report.gradient_norm),
+        learning_rate=report.learning_rate,
+        canary_mean=_finite(canary.mean) if canary else None,
+        canary_largest=_finite(canary.largest) if canary else None,
+        ratio=_finite(canary.ratio) if canary else None,
+        tokens=tokens,
+        tokens_learnt=report.tokens_learnt,
+        rollout_tokens_per_second=tokens / rollout_seconds if rollout_seconds > 0 else None,
+        learn_tokens_per_second=report.tokens_learnt / learn_seconds if learn_seconds > 0 else None,
+    )
+
+
+def validation_step(
+    step: int, agent: str, groups: Sequence[Group], *, accuracy: float, is_best: bool
+) -> ValidationStep:
+    """Sum up an agent's answers to the validation set."""
+    return ValidationStep(
+        step=step,
+        agent=agent,
+        accuracy=accuracy,
+        length=_mean(len(drawn.token_ids) for group in groups for drawn in group.completions),
+        truncated_share=truncated_share(groups),
+        is_best=is_best,
+    )
+
+
+def accuracy_of(groups: Sequence[Group]) -> float | None:
+    """Return the share of right completions among those that can be right or wrong; None when none can."""
+    verdicts = [reward.correct for group in groups for reward in group.rewards if reward.correct is not None]
+    return _mean(verdicts) if verdicts else None
+
+
+def truncated_share(groups: Sequence[Group]) -> float:
+    """Return the share of completions that were cut off at the token limit."""
+    return _mean(drawn.stop == "length" for group in groups for drawn in group.completions)
+
+
+class TrainingRecords:
+    """The two record files of a training's folder, open for appending."""
+
+    def __init__(self, folder: Path) -> None:
+        with ExitStack() as opened:
+            self._steps = opened.enter_context(Records(folder / METRICS, AgentStep))
+            self._validations = opened.enter_context(Records(folder / VALIDATION, ValidationStep))
+            self._opened = opened.pop_all()
+
+    def go_back_to(self, step: int | None) -> None:
+        """Drop what was recorded after a checkpoint's step, or all of it without one: it is about to be made again."""
+        if step is None and len(self._steps):
+            raise LearningError(
+                f"{self._steps.path} has records, but there is no checkpoint beside it; restore the checkpoints, "
+                "or train in another folder"
+            )
+        last = -1 if step is None else step
+        self._steps.keep_while(lambda record: record.step <= last)
+        self._validations.keep_while(lambda record: record.step <= last)
+
+    def add_step(self, agents: Iterable[AgentStep]) -> None:
+        """Append a step's records, all of them or none."""
+        self._steps.extend(agents)
+
+    def add_validation(self, agents: Iterable[ValidationStep]) -> None:
+        """Append a validation's records, all of them or none."""
+        self._validations.extend(agents)
+
+    def sync(self) -> None:
+        """Wait until the records would outlive a power cut, as the checkpoint written next will."""
+        self._steps.sync()
+        self._validations.sync()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return math.fsum(listed) / len(listed)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

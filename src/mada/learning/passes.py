@@ -1,0 +1,149 @@
+# pyright: basic
+"""Passes over a step's completions, micro-batch by micro-batch. Axes: B completion, T completion token.
+
+`reference_pass` asks the bare base and `policy_pass` the agents, without gradients or dropout. `learning_pass` goes
+forward and backward with the adapters on and leaves the summed gradients with the optimizer.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mada.learning.batches import CreditedCompletion, MicroBatch
+from mada.learning.log_probs import completion_log_probs
+from mada.learning.loss import grpo
+from mada.learning.optimizer import StackedAdamW
+from mada.learning.settings import TrainingSettings
+from mada.models.adapters import AdapterStack
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A completion to learn from: the weight of its tokens (loss.py), and what their log-probabilities are held to."""
+
+    completion: CreditedCompletion
+    weight: float
+    reference_T: Tensor | None = None
+    """Those of the bare base; missing when the KL term is off."""
+    old_T: Tensor | None = None
+    """Those of the policy that the ratio starts from; missing in the first update, which is that policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class LessonTokens:
+    """What a learning pass found out about every token of a lesson."""
+
+    log_probs_T: Floats
+    entropies_T: Floats
+    weighted_T: Floats
+    weighted_policy_T: Floats
+    kl_T: Floats
+    clipped_T: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class LearningPass:
+    """One forward and backward over all lessons; lists are in their order."""
+
+    tokens: list[LessonTokens]
+    log_probs: list[Tensor]
+    batches: list[MicroBatch]
+
+
+@torch.no_grad()
+def reference_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temperature: float) -> list[Tensor]:
+    """Return the bare base's log-probabilities of every completion's tokens."""
+    model = cast("PreTrainedModel", stack.model)
+    with stack.switched_off():
+        found = [completion_log_probs(model, batch, temperature=temperature).log_probs_T for batch in batches]
+    return _by_completion(found, batches)
+
+
+@torch.no_grad()
+def policy_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temperature: float) -> list[Tensor]:
+    """Return the agents' log-probabilities of every completion's tokens, as the engine should have had them."""
+    model = cast("PreTrainedModel", stack.model)
+    found: list[Tensor] = []
+    for batch in batches:
+        with stack.routed([completion.agent for completion in batch.completions]):
+            found.append(completion_log_probs(model, batch, temperature=temperature).log_probs_T)
+    return _by_completion(found, batches)
+
+
+def learning_pass(
+    stack: AdapterStack,
+    lessons: Sequence[Lesson],
+    batches: Sequence[MicroBatch],
+    *,
+    settings: TrainingSettings,
+    optimizer: StackedAdamW,
+    seed_of: Callable[[int], int],
+) -> LearningPass:
+    """Sum the gradients of all micro-batches in the optimizer; `seed_of` gives each one's dropout seed."""
+    found: list[Tensor] = []
+    device = stack.scale_K.device
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        for number, batch in enumerate(batches):
+            _seed(seed_of(number), device)
+            found.append(_learn(stack, [lessons[place] for place in batch.places], batch, settings))
+            optimizer.take_gradients()
+    columns = _by_completion(found, batches)
+    # Read at the end: every look at a value before would hold up the device.
+    tokens = [LessonTokens(*column.cpu().numpy()) for column in columns]
+    return LearningPass(tokens, [column[0] for column in columns], list(batches))
+
+
+def _learn(stack: AdapterStack, lessons: Sequence[Lesson], batch: MicroBatch, settings: TrainingSettings) -> Tensor:
+    """Go forward and backward over a micro-batch; return the rows of `LessonTokens` for its tokens, as [6, T]."""
+    agents = [lesson.completion.agent for lesson in lessons]
+    with stack.routed(agents, learning=True):
+        model = cast("PreTrainedModel", stack.model)
+        policy = completion_log_probs(model, batch, temperature=settings.temperature)
+    log_probs_T = policy.log_probs_T
+    own_T = log_probs_T.detach()
+
+    def by_token(values_B: Sequence[float]) -> Tensor:
+        return torch.tensor(values_B).repeat_interleave(torch.tensor(batch.completion_lengths)).to(own_T)
+
+    reference = [lesson.reference_T for lesson in lessons if lesson.reference_T is not None]
+    old = [lesson.old_T for lesson in lessons if lesson.old_T is not None]
+    objective = grpo(
+        log_probs_T,
+        old_T=torch.cat(old) if old else own_T,
+        reference_T=torch.cat(reference) if reference else None,
+        advantages_T=by_token([lesson.completion.advantage for lesson in lessons]),
+        weights_T=by_token([lesson.weight for lesson in lessons]),
+        clip_range=settings.clip_range,
+        kl_coefficient=settings.kl_coefficient,
+    )
+    objective.loss.backward()
+    kl_T = torch.full_like(own_T, torch.nan) if objective.kl_T is None else objective.kl_T
+    rows = (own_T, policy.entropies_T, objective.weighted_T, objective.weighted_policy_T, kl_T, objective.clipped_T)
+    return torch.stack([row.to(own_T) for row in rows])
+
+
+def _by_completion(found: Sequence[Tensor], batches: Sequence[MicroBatch]) -> list[Tensor]:
+    """Cut what was found for each micro-batch's tokens (the last axis) into completions, in their first order."""
+    pairs = [
+        pair
+        for values, batch in zip(found, batches, strict=True)
+        for pair in zip(batch.places, values.split(batch.completion_lengths, dim=-1), strict=True)
+    ]
+    return [values for _, values in sorted(pairs, key=lambda pair: pair[0])]
+
+
+def _seed(seed: int, device: torch.device) -> None:
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)

@@ -1,0 +1,98 @@
+"""A training task: what is to be learnt, checked before the first of many hours, and told apart from any other."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from pydantic import JsonValue
+
+from mada.errors import LearningError
+from mada.learning.crediting import refuse_uncreditable
+from mada.learning.prompts import Scorer, TrainingPrompt, digest_of_prompts
+from mada.learning.settings import Credit, TrainingSettings
+from mada.models.adapters import AdapterStack
+
+# Settings that may change between sessions: they say how it is computed and kept, not what is learnt.
+FREE_SETTINGS = frozenset(
+    {"checkpoint_every", "keep_checkpoints", "micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"}
+)
+_AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTask:
+    """Each agent's own prompts, the validation set they share, and how replies are rewarded and credited.
+
+    `stop_tokens` end a reply. Without validation prompts each agent's last adapter is kept instead of its best.
+    """
+
+    prompts: Mapping[str, Sequence[TrainingPrompt]]
+    scorer: Scorer
+    validation: Sequence[TrainingPrompt] = ()
+    credit: Credit = field(default_factory=Credit)
+    stop_tokens: tuple[int, ...] = ()
+
+
+def refuse_unusable(task: TrainingTask, stack: AdapterStack, settings: TrainingSettings) -> None:
+    """Raise when training would fail for what it was given."""
+    if not task.prompts:
+        raise LearningError("no agent has prompts; training needs at least one agent with at least one prompt")
+    for agent, prompts in task.prompts.items():
+        _refuse_agent(agent, stack)
+        if not prompts:
+            raise LearningError(f"{agent} has no prompts; give every agent its own, or leave the agent out")
+        _refuse_prompts(prompts, owner=agent)
+        refuse_uncreditable(prompts, task.credit)
+    _refuse_prompts(task.validation, owner="the validation set")
+    if settings.batch_size < 1 or settings.prompts_per_step * settings.group_size != settings.batch_size:
+        raise LearningError(
+            f"a batch of {settings.batch_size} completions does not hold whole groups of {settings.group_size}; "
+            "make training.batch_size a multiple of training.group_size"
+        )
+
+
+def identity(
+    task: TrainingTask, stack: AdapterStack, settings: TrainingSettings, *, seed: int, steps: int, base_name: str
+) -> dict[str, JsonValue]:
+    """Return all that must be the same for a resumed training to be the same training, as plain JSON values.
+
+    Of the scorer and of payloads it knows nothing: who changes those has to use another folder.
+    """
+    agents = {
+        agent: {**asdict(lora), "prompts": digest_of_prompts(task.prompts.get(agent, ()))}
+        for agent, lora in stack.lora.items()
+    }
+    known = {
+        "settings": {name: value for name, value in asdict(settings).items() if name not in FREE_SETTINGS},
+        "credit": asdict(task.credit),
+        "seed": seed,
+        "steps": steps,
+        "base": base_name,
+        "agents": agents,
+        "validation": digest_of_prompts(task.validation),
+        "stop_tokens": task.stop_tokens,
+    }
+    # Through JSON, so that tuples are lists here as they are in a file.
+    return json.loads(json.dumps(known))
+
+
+def _refuse_agent(agent: str, stack: AdapterStack) -> None:
+    stack.index(agent)
+    if not _AGENT_NAME.fullmatch(agent):
+        raise LearningError(
+            f"{agent!r} cannot name an agent, because its adapter's folder is called so; "
+            "a name has letters, digits, '-', '_' and '.', and starts with a letter or digit"
+        )
+
+
+def _refuse_prompts(prompts: Sequence[TrainingPrompt], *, owner: str) -> None:
+    twice = [name for name, times in Counter(prompt.id for prompt in prompts).items() if times > 1]
+    if twice:
+        raise LearningError(
+            f"{owner} has two prompts with the id {twice[0]!r}; ids name random streams, so they must differ"
+        )
+    blank = next((prompt.id for prompt in prompts if not prompt.prompt_ids), None)
+    if blank is not None:
+        raise LearningError(f"prompt {blank!r} of {owner} has no tokens; every prompt needs at least one")

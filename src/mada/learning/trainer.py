@@ -1,0 +1,239 @@
+"""The training loop: sample, credit, update, look at the validation set now and then, and keep the best (T1–T7)."""
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from mada.errors import LearningError
+from mada.learning.best import BestAdapter, is_better, remove_best_leftovers, remove_unreferenced, save_best
+from mada.learning.checkpoints import Checkpoints, refuse_other_training, restore_adapters
+from mada.learning.crediting import CreditedGroup, credit_groups
+from mada.learning.learner import Learner
+from mada.learning.metrics import TrainingRecords, ValidationStep, accuracy_of, agent_step, validation_step
+from mada.learning.observing import Activity, StepReport, TrainingObserver, TrainingPlan, ValidationReport
+from mada.learning.prompts import prompts_of_step, steps_to_take
+from mada.learning.rollouts import Group, GroupRequest, sample_groups
+from mada.learning.settings import TrainingSettings
+from mada.learning.task import TrainingTask, identity, refuse_unusable
+from mada.learning.update_report import UpdateReport
+from mada.models.adapters import AdapterStack
+from mada.models.engines import Engine, Sampling
+from mada.run.lock import Lock
+from mada.run.seeds import seed_for
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """What training leaves: the steps taken, and each agent's best adapter in the folder."""
+
+    folder: Path
+    steps: int
+    best: Mapping[str, BestAdapter]
+
+    def adapter(self, agent: str) -> Path:
+        """Return the PEFT folder of an agent's best adapter."""
+        return self.folder / self.best[agent].folder
+
+
+class Trainer:
+    """Trains all agents of a task together, in one folder, from the start or from where it was interrupted.
+
+        trainer = Trainer(stack, engine, task, settings=TrainingSettings(), folder=Path("generators"), base_name=name)
+        result = await trainer.train()
+
+    The stack's adapters must be those training began with: blank ones, on the first call. Afterwards they are the last
+    ones; the best are in files.
+    """
+
+    def __init__(
+        self,
+        stack: AdapterStack,
+        engine: Engine,
+        task: TrainingTask,
+        *,
+        settings: TrainingSettings,
+        folder: Path,
+        base_name: str,
+        seed: int = 0,
+        observers: Sequence[TrainingObserver] = (),
+    ) -> None:
+        refuse_unusable(task, stack, settings)
+        self.agents = tuple(agent for agent in stack.agents if agent in task.prompts)
+        self.total_steps = steps_to_take(settings, task.prompts)
+        self.folder = folder
+        self.learner = Learner(stack, settings, total_steps=self.total_steps, seed=seed)
+        self._stack, self._engine, self._task, self._settings = stack, engine, task, settings
+        self._seed, self._base_name, self._observers = seed, base_name, tuple(observers)
+        self._sampling = Sampling(
+            settings.max_new_tokens, settings.temperature, top_p=settings.top_p, stop_tokens=task.stop_tokens
+        )
+        self._checkpoints = Checkpoints(folder, keep=settings.keep_checkpoints)
+        self._best: dict[str, BestAdapter] = {}
+        self._identity = identity(task, stack, settings, seed=seed, steps=self.total_steps, base_name=base_name)
+
+    async def train(self) -> TrainingResult:
+        """Train to the last step and return what came of it; a training that is done is not done again.
+
+        Cancelling (or Ctrl-C) ends it at the next moment it waits, and costs what came after the last checkpoint.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with _locked(self.folder), TrainingRecords(self.folder) as records:
+            done = self._resume(records)
+            if done is None:
+                await self._validate(0, records)
+                self._checkpoint(0, records)
+            for step in range((done or 0) + 1, self.total_steps + 1):
+                await self._take(step, records)
+                is_due = step % self._settings.validate_every == 0 or step == self.total_steps
+                if is_due:
+                    await self._validate(step, records)
+                if is_due or step % self._settings.checkpoint_every == 0:
+                    self._checkpoint(step, records)
+        return TrainingResult(self.folder, self.total_steps, dict(self._best))
+
+    async def _take(self, step: int, records: TrainingRecords) -> None:
+        """Take one step: sample a group per prompt and agent, credit every completion, update the adapters."""
+        started = time.perf_counter()
+        groups = await self._sample(self._rollouts(step), size=self._settings.group_size, activity="rollouts")
+        sampled = time.perf_counter()
+        credited = credit_groups(groups, self._task.credit, truncated=self._settings.truncated)
+        self._progressed("learning", 0, 1)
+        completions = [completion for group in credited for completion in group.for_learner()]
+        report = self.learner.update(completions, step=step - 1)
+        self._record(step, credited, report, records, rollout=sampled - started, learn=time.perf_counter() - sampled)
+
+    async def _sample(self, requests: Sequence[GroupRequest], *, size: int, activity: Activity) -> list[Group]:
+        self._progressed(activity, 0, len(requests))
+        progress = partial(self._progressed, activity)
+        return await sample_groups(
+            self._engine, requests, self._task.scorer, sampling=self._sampling, size=size, progress=progress
+        )
+
+    def _rollouts(self, step: int) -> list[GroupRequest]:
+        requests: list[GroupRequest] = []
+        for agent in self.agents:
+            count = self._settings.prompts_per_step
+            prompts = prompts_of_step(self._task.prompts[agent], step, agent=agent, count=count, seed=self._seed)
+            for place, prompt in enumerate(prompts):
+                before = [earlier.id for earlier in prompts[:place]]
+                # A prompt that comes twice in a step, where epochs meet, must not bring the same samples twice.
+                again = [times] if (times := before.count(prompt.id)) else []
+                seed = seed_for(self._seed, "rollout", agent, step, prompt.id, *again)
+                requests.append(GroupRequest(agent, prompt, seed))
+        return requests
+
+    def _record(
+        self,
+        step: int,
+        credited: Sequence[CreditedGroup],
+        report: UpdateReport,
+        records: TrainingRecords,
+        *,
+        rollout: float,
+        learn: float,
+    ) -> None:
+        agents = {
+            agent: agent_step(
+                step,
+                agent,
+                [own for own in credited if own.group.agent == agent],
+                report.agents[agent],
+                rollout_seconds=rollout,
+                learn_seconds=learn,
+            )
+            for agent in self.agents
+        }
+        records.add_step(agents.values())
+        for observer in self._observers:
+            observer.step_done(StepReport(step, self.total_steps, agents, rollout, learn))
+
+    async def _validate(self, step: int, records: TrainingRecords) -> None:
+        """Have all agents answer the validation set, and keep the adapters that are better than any before (T4)."""
+        if not self._task.validation:
+            if step == self.total_steps:
+                for agent in self.agents:
+                    self._keep(agent, step=step, accuracy=None)
+            return
+        started = time.perf_counter()
+        # The same random numbers for every agent at every step: what differs is the adapters' doing.
+        requests = [
+            GroupRequest(agent, prompt, seed_for(self._seed, "validation", prompt.id))
+            for agent in self.agents
+            for prompt in self._task.validation
+        ]
+        groups = await self._sample(requests, size=1, activity="validation")
+        agents = {
+            agent: self._judge(agent, step, [own for own in groups if own.agent == agent]) for agent in self.agents
+        }
+        records.add_validation(agents.values())
+        report = ValidationReport(step, self.total_steps, agents, time.perf_counter() - started)
+        for observer in self._observers:
+            observer.validation_done(report)
+
+    def _judge(self, agent: str, step: int, groups: Sequence[Group]) -> ValidationStep:
+        accuracy = accuracy_of(groups)
+        if accuracy is None:
+            raise LearningError(
+                f"the scorer says of none of {agent}'s replies to the validation set whether it is correct; the best "
+                "adapter is chosen by accuracy, so have it set Reward.correct, or leave out the validation set"
+            )
+        is_best = is_better(accuracy, self._best.get(agent))
+        if is_best:
+            self._keep(agent, step=step, accuracy=accuracy)
+        return validation_step(step, agent, groups, accuracy=accuracy, is_best=is_best)
+
+    def _keep(self, agent: str, *, step: int, accuracy: float | None) -> None:
+        self._best[agent] = save_best(
+            self._stack, agent, step=step, accuracy=accuracy, folder=self.folder, base_name=self._base_name
+        )
+
+    def _checkpoint(self, step: int, records: TrainingRecords) -> None:
+        records.sync()
+        path = self._checkpoints.write(
+            step,
+            adapters=self._stack.parameters(),
+            optimizer=self.learner.state_dict(),
+            best=self._best,
+            training=self._identity,
+        )
+        running = {adapter.folder for adapter in self._best.values()}
+        remove_unreferenced(self.folder, referenced=self._checkpoints.referenced() | running)
+        for observer in self._observers:
+            observer.checkpoint_written(step, path)
+
+    def _resume(self, records: TrainingRecords) -> int | None:
+        """Go back to the newest whole checkpoint and return its step; None when there is none."""
+        self._checkpoints.remove_leftovers()
+        remove_best_leftovers(self.folder)
+        checkpoint = self._checkpoints.newest()
+        done = None if checkpoint is None else checkpoint.state.step
+        self._best = {}
+        if checkpoint is not None:
+            refuse_other_training(checkpoint.state.training, self._identity, folder=self.folder)
+            restore_adapters(self._stack, checkpoint.adapters)
+            self.learner.load_state_dict(checkpoint.optimizer)
+            self._best = dict(checkpoint.state.best)
+        records.go_back_to(done)
+        plan = TrainingPlan(self.agents, (done or 0) + 1, self.total_steps, asdict(self._settings), dict(self._best))
+        for observer in self._observers:
+            observer.started(plan)
+            if checkpoint is not None:
+                observer.resumed(checkpoint.state.step, checkpoint.path)
+        return done
+
+    def _progressed(self, activity: Activity, done: int, of: int) -> None:
+        for observer in self._observers:
+            observer.progressed(activity, done, of)
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Keep other processes out of the folder: two trainings in one would both be lost."""
+    lock = Lock(folder)
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,190 @@
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from mada.cli.training_view import LineView, LiveView, TrainingView, duration, percent, small, sparkline, training_view
+from mada.learning.best import BestAdapter
+from mada.learning.metrics import AgentStep, ValidationStep
+from mada.learning.observing import StepReport, TrainingObserver, TrainingPlan, ValidationReport
+
+PLAN = TrainingPlan(("generator-1", "generator-2"), 1, 100, {}, {})
+BLANK: dict[str, Any] = dict.fromkeys(AgentStep.__dataclass_fields__, 0.0)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def agent(name: str, step: int, **numbers: Any) -> AgentStep:
+    return AgentStep(**BLANK | {"step": step, "agent": name, "accuracy": 0.5, "length": 812.4, **numbers})
+
+
+def step(number: int, **numbers: Any) -> StepReport:
+    agents = {name: agent(name, number, **numbers) for name in PLAN.agents}
+    return StepReport(number, 100, agents, rollout_seconds=8.0, learn_seconds=2.0)
+
+
+def look(number: int, *, is_best: bool = True) -> ValidationReport:
+    agents = {name: ValidationStep(number, name, 0.625, 800.0, 0.1, is_best) for name in PLAN.agents}
+    return ValidationReport(number, 100, agents, seconds=5.0)
+
+
+def console(*, terminal: bool, width: int = 80) -> Console:
+    return Console(
+        file=io.StringIO(), force_terminal=terminal, width=width, markup=False, highlight=False, color_system=None
+    )
+
+
+def shown(view: TrainingView) -> str:
+    file = view.console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_a_terminal_gets_the_live_view_and_a_file_gets_lines():
+    assert isinstance(training_view("x", console=console(terminal=True)), LiveView)
+    assert isinstance(training_view("x", console=console(terminal=False)), LineView)
+
+
+def test_both_are_observers():
+    observer: TrainingObserver = training_view("x", console=console(terminal=False))
+    observer.checkpoint_written(5, Path("step-000005"))
+
+
+def test_lines_come_at_the_first_and_last_step_and_every_few_seconds():
+    clock = Clock()
+    view = LineView("generators", console=console(terminal=False), clock=clock)
+    with view:
+        view.started(PLAN)
+        for number in range(1, 101):
+            clock.now += 1.0
+            view.step_done(step(number, kl=0.00312, reward=1.234))
+    lines = shown(view).splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        f"generators: step {number}/100" for number in (1, 11, 21, 31, 41, 51, 61, 71, 81, 91, 100)
+    ]
+    assert lines[1] == (
+        "generators: step 11/100, 1 min left | generator-1: reward 1.23, accuracy 50%, KL 0.00312, 812 tokens | "
+        "generator-2: reward 1.23, accuracy 50%, KL 0.00312, 812 tokens"
+    )
+
+
+def test_validations_and_resuming_always_get_a_line():
+    view = LineView("critics", console=console(terminal=False, width=20), clock=Clock())
+    view.started(PLAN)
+    view.resumed(20, Path("critics/checkpoints/step-000020"))
+    view.progressed("validation", 1, 2)
+    view.validation_done(look(25))
+    view.validation_done(look(50, is_best=False))
+    assert shown(view).splitlines() == [
+        "critics: going on after step 20 (critics/checkpoints/step-000020)",
+        "critics: validation after step 25: generator-1 62.5% (best so far), generator-2 62.5% (best so far)",
+        "critics: validation after step 50: generator-1 62.5%, generator-2 62.5%",
+    ]
+
+
+def drawn(view: LiveView) -> list[str]:
+    with view.console.capture() as capture:
+        view.console.print(view.render())
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_live_view_shows_all_of_it_within_the_terminal(width):
+    clock = Clock()
+    view = LiveView("generators", console=console(terminal=True, width=width), clock=clock)
+    view.started(PLAN)
+    view.validation_done(look(0))
+    for number in range(1, 26):
+        clock.now += 10.0
+        numbers = {"reward": 1.5, "kl": 0.01234, "truncated_share": 0.125, "zero_spread_share": 0.25}
+        rates = {"rollout_tokens_per_second": 500.0, "learn_tokens_per_second": 1200.0}
+        view.step_done(step(number, **numbers, **rates))
+    view.checkpoint_written(25, Path())
+    view.progressed("rollouts", 3, 8)
+    lines = drawn(view)
+    assert lines[0].startswith("generators  step 25 of 100  ━")
+    assert lines[0].endswith("12 min left")
+    assert lines[1] == "sampling 3 of 8 · 10 s a step · checkpoint at step 25"
+    assert lines[4].split() == ["agent", "reward", "accuracy", "KL", "length", "off", "spread", "(step)"]
+    bars = "▅" * (6 if width == 80 else 24)
+    assert lines[5].split() == ["generator-1", "1.50", bars, "50%", "0.0123", "812", "12%", "25%", "62.5%", "(0)"]
+    assert lines[-1] == "tokens per second: 1,000 sampled, 2,400 learnt"
+    assert max(map(len, lines)) <= width
+    assert not any("…" in line for line in lines)
+
+
+def test_the_live_view_is_there_before_the_first_step_and_stays_after_the_last():
+    view = LiveView("generators", console=console(terminal=True), clock=Clock())
+    assert drawn(view)[1] == "starting"
+    with view:
+        view.started(PLAN)
+        view.progressed("learning", 0, 1)
+        assert drawn(view)[1] == "learning"
+        view.step_done(step(100))
+    assert drawn(view)[1].startswith("done")
+    assert "generator-1" in shown(view)
+
+
+def test_an_interrupted_training_is_shown_as_stopped():
+    view = LiveView("generators", console=console(terminal=True))
+    with pytest.raises(KeyboardInterrupt), view:
+        raise KeyboardInterrupt
+    assert drawn(view)[1] == "stopped"
+
+
+def test_a_resumed_view_knows_the_best_from_before():
+    best = BestAdapter(agent="generator-1", step=40, accuracy=0.7, folder="best")
+    view = LiveView("generators", console=console(terminal=True))
+    view.started(TrainingPlan(PLAN.agents, 51, 100, {}, {"generator-1": best}))
+    view.resumed(50, Path())
+    assert drawn(view)[0].startswith("generators  step 50 of 100")
+    view.step_done(step(51))
+    lines = drawn(view)
+    assert lines[5].endswith("70.0% (40)")
+    assert lines[6].endswith("–")
+
+
+def test_the_time_left_is_that_of_this_session():
+    clock = Clock()
+    view = LineView("x", console=console(terminal=False), clock=clock)
+    assert view.seconds_left() is None
+    view.started(TrainingPlan(PLAN.agents, 51, 100, {}, {}))
+    clock.now += 20.0
+    view.step_done(step(60))
+    assert view.seconds_left() == 80.0
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "expected"),
+    [
+        ([], 4, ""),
+        ([0.0, 1.0], 4, "▁█"),
+        ([0.0, 0.0, 1.0, 1.0], 2, "▁█"),
+        ([0.5] * 7, 3, "▅▅▅"),
+        ([-1.0, 2.0], 2, "▁█"),
+    ],
+)
+def test_sparklines(values, width, expected):
+    assert sparkline(values, width=width) == expected
+
+
+def test_numbers_are_written_as_people_read_them():
+    times = {
+        None: "–",
+        0.04: "0.0 s",
+        8.44: "8.4 s",
+        59.4: "59 s",
+        719: "12 min",
+        14700: "4 h 5 min",
+        273600: "3 d 4 h",
+    }
+    assert {seconds: duration(seconds) for seconds in times} == times
+    assert [percent(None), percent(0.126), percent(0.1264, 1)] == ["–", "13%", "12.6%"]
+    assert [small(None), small(0.0), small(0.0031234), small(1234.5)] == ["–", "0", "0.00312", "1,234"]

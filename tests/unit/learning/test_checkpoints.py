@@ -1,0 +1,226 @@
+import errno
+import json
+import logging
+import os
+import re
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from mada.errors import LearningError, RunError
+from mada.learning.best import BestAdapter
+from mada.learning.checkpoints import Checkpoints, refuse_other_training, restore_adapters
+from mada.learning.whole_folders import remove_leftover_folders, writing_folder
+from mada.models.adapters import AdapterStack, Lora
+
+TRAINING = {"seed": 1, "settings": {"learning_rate": 1e-6}}
+
+
+def write(checkpoints: Checkpoints, step: int, *, best: dict[str, BestAdapter] | None = None, size: int = 4) -> Path:
+    return checkpoints.write(
+        step,
+        adapters={"layer.A": torch.full((2, size), float(step)), "layer.B": torch.arange(3).bfloat16()},
+        optimizer={"counts_K": torch.tensor([step, step])},
+        best=best or {},
+        training=TRAINING,  # pyright: ignore[reportArgumentType]
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "checkpoints").iterdir())
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Checkpoints:
+    return Checkpoints(tmp_path, keep=2)
+
+
+def test_a_checkpoint_reads_back_as_it_was_written(tmp_path: Path, checkpoints: Checkpoints) -> None:
+    assert checkpoints.newest() is None
+    best = BestAdapter(agent="a", step=5, accuracy=0.5, folder="best/a/step-000005")
+    (tmp_path / best.folder).mkdir(parents=True)
+    path = write(checkpoints, 7, best={"a": best})
+    found = checkpoints.newest()
+    assert found is not None
+    assert (found.path, found.state.step, found.state.best, found.state.training) == (path, 7, {"a": best}, TRAINING)
+    assert found.state.versions["torch"] == torch.__version__
+    assert torch.equal(found.adapters["layer.A"], torch.full((2, 4), 7.0))
+    assert found.adapters["layer.B"].dtype == torch.bfloat16
+    assert torch.equal(found.optimizer["counts_K"], torch.tensor([7, 7]))
+    assert checkpoints.referenced() == {best.folder}
+
+
+def test_the_last_few_are_kept_in_the_order_of_steps(tmp_path: Path, checkpoints: Checkpoints) -> None:
+    for step in (0, 25, 50, 999_999, 1_000_000):
+        write(checkpoints, step)
+    assert names(tmp_path) == ["step-1000000", "step-999999"]
+    newest = checkpoints.newest()
+    assert newest is not None
+    assert newest.state.step == 1_000_000
+
+
+def cut_adapters(path: Path) -> None:
+    file = path / "adapters.safetensors"
+    file.write_bytes(file.read_bytes()[:-5])
+
+
+def flip_a_bit(path: Path) -> None:
+    file = path / "optimizer.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+DAMAGES = {
+    "adapters.safetensors is not what was written": cut_adapters,
+    "optimizer.safetensors is not what was written": flip_a_bit,
+    "optimizer.safetensors cannot be read: No such file": lambda path: (path / "optimizer.safetensors").unlink(),
+    "state.json cannot be read: 1 validation error": lambda path: (path / "state.json").write_text('{"step": 5'),
+    "state.json cannot be read: .*No such file": lambda path: (path / "state.json").unlink(),
+    "the best adapter it refers to, best/a/step-000009, is not there": lambda path: shutil.rmtree(
+        path.parent.parent / "best" / "a" / "step-000009"
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGES)
+def test_a_damaged_checkpoint_is_set_aside_with_a_warning_and_the_one_before_is_used(
+    tmp_path: Path, checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture, reason: str
+) -> None:
+    best = BestAdapter(agent="a", step=9, accuracy=0.5, folder="best/a/step-000009")
+    (tmp_path / best.folder).mkdir(parents=True)
+    write(checkpoints, 5)
+    DAMAGES[reason](write(checkpoints, 10, best={"a": best}))
+    with caplog.at_level(logging.WARNING):
+        found = checkpoints.newest()
+    assert found is not None
+    assert found.state.step == 5
+    [message] = caplog.messages
+    assert "step-000010 is damaged" in message
+    assert "it is now damaged-step-000010, and step-000005 is used" in message
+    assert re.search(reason, message)
+    assert names(tmp_path) == ["damaged-step-000010", "step-000005"]
+    write(checkpoints, 7)
+    assert names(tmp_path) == ["damaged-step-000010", "step-000005", "step-000007"], "it pushes no good one out"
+
+
+def test_when_all_are_damaged_nothing_is_touched_and_nothing_is_begun(tmp_path: Path, checkpoints: Checkpoints) -> None:
+    cut_adapters(write(checkpoints, 5))
+    flip_a_bit(write(checkpoints, 10))
+    with pytest.raises(LearningError, match=r"can be used \(step-000010: .*; step-000005: .*\); restore one"):
+        checkpoints.newest()
+    assert names(tmp_path) == ["step-000005", "step-000010"]
+
+
+def test_leftovers_of_killed_writers_are_removed_and_nothing_else(tmp_path: Path, checkpoints: Checkpoints) -> None:
+    write(checkpoints, 5)
+    leftover = tmp_path / "checkpoints" / ".0123456789abcdef.partial"
+    leftover.mkdir()
+    (leftover / "adapters.safetensors").write_bytes(b"half")
+    (tmp_path / "checkpoints" / ".mine").mkdir()
+    newest = checkpoints.newest()
+    assert newest is not None
+    assert newest.state.step == 5, "a leftover is no checkpoint"
+    checkpoints.remove_leftovers()
+    assert names(tmp_path) == [".mine", "step-000005"]
+    remove_leftover_folders(tmp_path / "not there")
+
+
+@pytest.mark.parametrize("call", range(1, 8))
+def test_a_full_disk_at_any_moment_leaves_the_one_before(
+    tmp_path: Path, checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    write(checkpoints, 5)
+    calls = [0]
+
+    def failing(function):
+        def count(*arguments):
+            calls[0] += 1
+            if calls[0] == call:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return function(*arguments)
+
+        return count
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", failing(Path.write_bytes))
+        patch.setattr(os, "fsync", failing(os.fsync))
+        with pytest.raises(RunError) as caught:
+            write(checkpoints, 10)
+    assert str(caught.value) == (
+        f"{tmp_path}/checkpoints/step-000010 could not be written: No space left on device; everything saved before "
+        "is untouched. Make room or mend access, then start again: training goes on from the last checkpoint"
+    )
+    assert names(tmp_path) == ["step-000005"]
+    newest = checkpoints.newest()
+    assert newest is not None
+    assert newest.state.step == 5
+
+
+def test_a_file_that_may_not_grow_leaves_the_one_before(tmp_path: Path, checkpoints: Checkpoints) -> None:
+    write(checkpoints, 5)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(RunError, match="step-000010 could not be written: File too large; everything saved before"):
+            write(checkpoints, 10, size=50_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == ["step-000005"]
+
+
+def test_an_interruption_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with writing_folder(tmp_path / "folder") as partial:
+            (partial / "file").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_there_gives_way(tmp_path: Path) -> None:
+    for text in ("old", "new"):
+        with writing_folder(tmp_path / "deep" / "folder") as partial:
+            (partial / text).write_text(text)
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["folder"]
+    assert [path.name for path in (tmp_path / "deep" / "folder").iterdir()] == ["new"]
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+
+
+def test_adapters_are_restored_in_place_and_all_or_nothing() -> None:
+    source = AdapterStack.attach(Model(), ["a", "b"], Lora(rank=2), seed=1)
+    stack = AdapterStack.attach(Model(), ["a", "b"], Lora(rank=2), seed=9)
+    before = {name: parameter.data_ptr() for name, parameter in stack.parameters().items()}
+    restore_adapters(stack, source.parameters())
+    for name, parameter in stack.parameters().items():
+        assert torch.equal(parameter, source.parameters()[name])
+        assert parameter.data_ptr() == before[name], "the sampler keeps looking at the same tensors"
+    smaller = AdapterStack.attach(Model(), ["a"], Lora(rank=2), seed=2)
+    with pytest.raises(LearningError, match=r"does not fit these adapters: they differ at first.A_KRI \(2 in all\)"):
+        restore_adapters(stack, smaller.parameters())
+    with pytest.raises(LearningError, match=r"they differ at first\.A_KRI"):
+        restore_adapters(stack, {})
+    assert torch.equal(stack.parameters()["first.A_KRI"], source.parameters()["first.A_KRI"])
+
+
+def test_another_training_is_refused_by_what_differs(tmp_path: Path) -> None:
+    stored = json.loads(json.dumps(TRAINING))
+    refuse_other_training(stored, stored, folder=tmp_path)
+    with pytest.raises(LearningError) as caught:
+        refuse_other_training(stored, {"seed": 2, "settings": {"learning_rate": 1e-5}}, folder=tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} holds a training with other settings:\n  seed: stored 1, given 2\n"
+        "  settings.learning_rate: stored 1e-06, given 1e-05\n"
+        "Go on with the stored ones, or train in another folder"
+    )

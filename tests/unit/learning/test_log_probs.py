@@ -1,0 +1,118 @@
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches
+from mada.learning.log_probs import completion_log_probs, token_log_probs
+from mada.models.head import check_head, trunk
+
+KINDS = ["qwen2", "gemma2"]
+TEMPERATURE = 0.7
+
+
+def hidden_and_ids(model, tokens=7):
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(0, 40, (tokens,), generator=generator)
+    with torch.no_grad():
+        hidden = trunk(model)(input_ids=ids[None], use_cache=False)[0][0]
+    return hidden.clone(), ids.roll(-1)
+
+
+def by_autograd(model, ids):
+    """Log-probabilities and entropies of a sequence's next tokens the plain way, from the model's own logits."""
+    logits = model(input_ids=ids[None], use_cache=False).logits[0, :-1].float() / TEMPERATURE
+    all_log_probs = logits.log_softmax(-1)
+    return all_log_probs.gather(1, ids[1:, None])[:, 0], -(all_log_probs.exp() * all_log_probs).sum(-1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunk_tokens", [1, 3, 7, 100])
+def test_values_and_gradients_are_those_of_a_full_log_softmax(make_model, kind, chunk_tokens):
+    model = make_model(kind)
+    model.requires_grad_(False)
+    check_head(model)
+    hidden, ids = hidden_and_ids(model)
+    weights = torch.linspace(-1, 2, len(ids))
+    head = model.get_output_embeddings()
+
+    full = hidden.clone().requires_grad_()
+    cap = model.config.final_logit_softcapping if kind == "gemma2" else None
+    logits = head(full) if cap is None else cap * torch.tanh(head(full) / cap)
+    expected = (logits / TEMPERATURE).log_softmax(-1)
+    (expected.gather(1, ids[:, None])[:, 0] * weights).sum().backward()
+
+    ours = hidden.clone().requires_grad_()
+    found = token_log_probs(model, ours, ids, temperature=TEMPERATURE, chunk_logits=40 * chunk_tokens)
+    (found.log_probs_T * weights).sum().backward()
+
+    torch.testing.assert_close(found.log_probs_T, expected.gather(1, ids[:, None])[:, 0], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found.entropies_T, -(expected.exp() * expected).sum(-1), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(ours.grad, full.grad, rtol=1e-5, atol=1e-6)
+    assert not found.entropies_T.requires_grad
+    assert expected.detach().std() > 0.3  # the distributions are not all but uniform
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_completions_get_the_log_probs_of_the_whole_model(make_model, make_completions, kind):
+    """Padding and the rows beside a completion change nothing, and only its own tokens are scored."""
+    model = make_model(kind)
+    completions = make_completions("a", "b", each=5)
+    for batch in micro_batches(completions, agents=["a", "b"], max_tokens=60):
+        found = completion_log_probs(model, batch, temperature=TEMPERATURE)
+        log_probs = found.log_probs_T.split(batch.completion_lengths)
+        entropies = found.entropies_T.split(batch.completion_lengths)
+        for completion, own, own_entropies in zip(batch.completions, log_probs, entropies, strict=True):
+            ids = torch.tensor(completion.prompt_ids + completion.completion_ids)
+            expected, expected_entropies = by_autograd(model, ids)
+            last = len(completion.completion_ids)
+            torch.testing.assert_close(own, expected[-last:], rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(own_entropies, expected_entropies[-last:], rtol=1e-5, atol=1e-5)
+
+
+def test_a_bfloat16_model_gives_float32_log_probs_and_bfloat16_gradients(make_model):
+    model = make_model(dtype=torch.bfloat16)
+    model.requires_grad_(False)
+    hidden, ids = hidden_and_ids(model)
+    hidden.requires_grad_()
+    found = token_log_probs(model, hidden, ids)
+    found.log_probs_T.sum().backward()
+    logits = model.get_output_embeddings()(hidden).float()
+    torch.testing.assert_close(found.log_probs_T, logits.log_softmax(-1).gather(1, ids[:, None])[:, 0])
+    assert hidden.grad is not None
+    assert hidden.grad.dtype == torch.bfloat16
+
+
+class LargestTensor(TorchDispatchMode):
+    """Looks at every tensor any operation makes."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        sizes = [leaf.numel() for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        self.largest = max(self.largest, *sizes, 0)
+        return out
+
+
+def test_no_tensor_is_as_large_as_all_logits(make_model):
+    model = make_model()
+    model.requires_grad_(False)
+    tokens, vocabulary, chunk = 512, 40, 8
+    hidden = torch.randn(tokens, 16, requires_grad=True)
+    ids = torch.randint(0, vocabulary, (tokens,))
+    with LargestTensor() as seen:
+        token_log_probs(model, hidden, ids, chunk_logits=chunk * vocabulary).log_probs_T.sum().backward()
+    assert seen.largest == tokens * 16  # the hidden states' own gradient
+    with LargestTensor() as seen:
+        model.get_output_embeddings()(hidden).log_softmax(-1).gather(1, ids[:, None]).sum().backward()
+    assert seen.largest == tokens * vocabulary  # the measure does see what the plain way makes
+
+
+def test_only_completion_tokens_go_through_the_head(make_model):
+    model = make_model()
+    rows = []
+    model.get_output_embeddings().register_forward_hook(lambda module, args, output: rows.append(len(args[0])))
+    completion = CreditedCompletion("a", tuple(range(30)), (1, 2, 3), None, 1.0)
+    completion_log_probs(model, MicroBatch((completion,), (0,)))
+    assert rows == [3]

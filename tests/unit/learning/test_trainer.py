@@ -1,0 +1,433 @@
+import asyncio
+import errno
+import json
+import re
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from mada.errors import AdapterError, LearningError, RunError
+from mada.learning.observing import SilentObserver, StepReport, TrainingPlan, ValidationReport
+from mada.learning.prompts import Reward, TrainingPrompt
+from mada.learning.settings import Credit, TrainingSettings
+from mada.learning.task import TrainingTask
+from mada.learning.trainer import Trainer
+from mada.models.adapters import AdapterStack, Lora
+from mada.models.adapters.peft_files import load_adapter
+from mada.models.engines import Completion, ScriptedEngine, ScriptedRequest
+from mada.run.lock import Lock
+from mada.run.seeds import rng, seed_for
+
+AGENTS = ("a", "b")
+SETTINGS = TrainingSettings(
+    batch_size=4, group_size=2, learning_rate=1e-2, steps=4, validate_every=2, checkpoint_every=1, max_new_tokens=5
+)
+PROMPTS = {agent: [TrainingPrompt(f"{agent}{place}", (1, place + 2)) for place in range(5)] for agent in AGENTS}
+VALIDATION = [TrainingPrompt(f"v{place}", (3, place + 2)) for place in range(4)]
+
+
+def tiny_stack(agents: Sequence[str] = AGENTS, *, seed: int = 5) -> AdapterStack:
+    torch.manual_seed(1)
+    config = Qwen2Config(
+        vocab_size=16,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=32,
+        initializer_range=0.2,
+    )
+    return AdapterStack.attach(Qwen2ForCausalLM(config).eval(), agents, Lora(rank=2, alpha=4.0, dropout=0.0), seed=seed)
+
+
+def drawn(request: ScriptedRequest) -> Completion:
+    """Replies by the request's seed and place alone, without log-probabilities to compare."""
+    generator = rng(request.sampling.seed, request.place)
+    length = int(generator.integers(1, 6))
+    ids = tuple(int(token) for token in generator.integers(0, 16, size=length))
+    return Completion(ids, (), "length" if length == 5 else "end")
+
+
+async def upper_half(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+    shares = [sum(token > 7 for token in one.token_ids) / len(one.token_ids) for one in completions]
+    return [Reward(share, share > 0.5, {"upper": share}) for share in shares]
+
+
+class Watcher(SilentObserver):
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def started(self, plan: TrainingPlan) -> None:
+        self.events.append(("started", plan.first_step, plan.total_steps))
+
+    def resumed(self, step: int, checkpoint: Path) -> None:
+        self.events.append(("resumed", step, checkpoint.name))
+
+    def step_done(self, report: StepReport) -> None:
+        self.events.append(("step", report.step))
+
+    def validation_done(self, report: ValidationReport) -> None:
+        self.events.append(("validation", report.step))
+
+    def checkpoint_written(self, step: int, path: Path) -> None:
+        self.events.append(("checkpoint", step))
+
+
+class Setup:
+    """A trainer on a fresh stack with a scripted engine; keywords replace any part."""
+
+    def __init__(self, folder: Path, **parts: Any) -> None:
+        self.watcher = Watcher()
+        self.stack = parts.get("stack") or tiny_stack()
+        self.engine = parts.get("engine") or ScriptedEngine(drawn)
+        self.task = parts.get("task") or TrainingTask(PROMPTS, parts.get("scorer", upper_half), VALIDATION)
+        self.trainer = Trainer(
+            self.stack,
+            self.engine,
+            self.task,
+            settings=parts.get("settings", SETTINGS),
+            folder=folder,
+            base_name="tiny",
+            seed=parts.get("seed", 9),
+            observers=[self.watcher],
+        )
+
+    def train(self):
+        return asyncio.run(self.trainer.train())
+
+
+def rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if not key.endswith("per_second")} for row in found]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix in (".safetensors", ".json")
+    }
+
+
+def test_a_training_samples_learns_validates_and_keeps_checkpoints(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    blank = {name: parameter.clone() for name, parameter in setup.stack.parameters().items()}
+    result = setup.train()
+    assert setup.watcher.events == [
+        ("started", 1, 4),
+        *(("validation", 0), ("checkpoint", 0)),
+        *(("step", 1), ("checkpoint", 1)),
+        *(("step", 2), ("validation", 2), ("checkpoint", 2)),
+        *(("step", 3), ("checkpoint", 3)),
+        *(("step", 4), ("validation", 4), ("checkpoint", 4)),
+    ]
+    assert [(row["step"], row["agent"]) for row in rows(tmp_path, "metrics")] == [
+        (step, agent) for step in (1, 2, 3, 4) for agent in AGENTS
+    ]
+    assert [row["step"] for row in rows(tmp_path, "validation")] == [0, 0, 2, 2, 4, 4]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-000003", "step-000004"]
+    assert any(not torch.equal(blank[name], now) for name, now in setup.stack.parameters().items())
+    assert (result.steps, set(result.best)) == (4, {"a", "b"})
+    load_adapter(tiny_stack(["x"]), "x", result.adapter("a"))
+
+
+def test_every_agent_is_asked_its_own_prompts_with_seeds_by_path(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    setup.train()
+    asked = [request for request in setup.engine.requests if request.prompt_ids[0] == 1]
+    assert len(asked) == 4 * 2 * 4, "steps × agents × batch"
+    names = {
+        seed_for(9, "rollout", agent, step, prompt.id): (agent, prompt)
+        for agent in AGENTS
+        for step in range(1, 5)
+        for prompt in PROMPTS[agent]
+    }
+    for request in asked:
+        agent, prompt = names[request.sampling.seed]
+        assert (request.agent, request.prompt_ids) == (agent, prompt.prompt_ids)
+        assert (request.sampling.temperature, request.sampling.max_tokens) == (0.7, 5)
+    assert len({request.sampling.seed for request in asked}) == 4 * 2 * 2, "one per group"
+
+
+def test_validation_asks_the_same_with_the_same_seeds_every_time(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    setup.train()
+    asked = [request for request in setup.engine.requests if request.prompt_ids[0] == 3]
+    looks = [asked[start : start + 8] for start in range(0, 24, 8)]
+    assert looks[0] == looks[1] == looks[2]
+    assert [(request.agent, request.place) for request in looks[0]] == [("a", 0)] * 4 + [("b", 0)] * 4
+    assert [request.sampling.seed for request in looks[0]] == [
+        seed_for(9, "validation", one.id) for one in VALIDATION
+    ] * 2
+
+
+def accuracies_of(*looks: dict[str, float]):
+    """A scorer whose verdicts on the validation set follow a list, look by look."""
+    calls = [0]
+
+    async def score(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        if not prompt.id.startswith("v"):
+            return await upper_half(prompt, completions)
+        look, place = divmod(calls[0], 2 * len(VALIDATION))
+        calls[0] += 1
+        agent, number = AGENTS[place // len(VALIDATION)], place % len(VALIDATION)
+        return [Reward(0.0, number < looks[look][agent] * len(VALIDATION))]
+
+    return score
+
+
+def test_the_best_adapter_is_the_earliest_of_the_best(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, scorer=accuracies_of({"a": 0.25, "b": 0.75}, {"a": 0.5, "b": 0.75}, {"a": 0.5, "b": 0.5}))
+    result = setup.train()
+    assert [(best.step, best.accuracy, best.folder) for best in result.best.values()] == [
+        (2, 0.5, "best/a/step-000002"),
+        (0, 0.75, "best/b/step-000000"),
+    ]
+    marks = [(row["step"], row["agent"]) for row in rows(tmp_path, "validation") if row["is_best"]]
+    assert marks == [(0, "a"), (0, "b"), (2, "a")]
+    kept = sorted(path.relative_to(tmp_path).as_posix() for path in (tmp_path / "best").glob("*/*"))
+    assert kept == ["best/a/step-000002", "best/b/step-000000"], "no kept checkpoint refers to a's first"
+    blank = tiny_stack(["b"], seed=6)
+    other = tiny_stack(["b"], seed=0)
+    load_adapter(other, "b", result.adapter("b"))
+    assert all(torch.equal(other.tensors("b")[name], own) for name, own in blank.tensors("b").items())
+
+
+@pytest.mark.parametrize("moment", range(1, 60, 6))
+def test_a_cancelled_training_goes_on_and_ends_like_one_left_alone(tmp_path: Path, moment: int) -> None:
+    settings = replace(SETTINGS, checkpoint_every=3)
+    Setup(tmp_path / "alone", settings=settings).train()
+
+    async def cancelled() -> None:
+        calls = [0]
+
+        def script(request: ScriptedRequest) -> Completion:
+            calls[0] += 1
+            if calls[0] == moment:
+                task.cancel()
+            return drawn(request)
+
+        task = asyncio.create_task(
+            Setup(tmp_path / "stopped", settings=settings, engine=ScriptedEngine(script)).trainer.train()
+        )
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+    Setup(tmp_path / "stopped", settings=settings).train()
+    assert files(tmp_path / "stopped") == files(tmp_path / "alone")
+    for name in ("metrics", "validation"):
+        assert rows(tmp_path / "stopped", name) == rows(tmp_path / "alone", name)
+
+
+def test_control_c_ends_it_at_once_and_it_goes_on_later(tmp_path: Path) -> None:
+    async def interrupted(request: ScriptedRequest) -> Completion:
+        if len(rows(tmp_path, "metrics")) == 2 * 3:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(60)
+        return drawn(request)
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        Setup(tmp_path, engine=ScriptedEngine(interrupted)).train()
+    assert time.monotonic() - started < 30
+    setup = Setup(tmp_path)
+    setup.train()
+    assert setup.watcher.events[1] == ("resumed", 3, "step-000003")
+
+
+def test_a_resumed_training_says_where_it_goes_on(tmp_path: Path) -> None:
+    async def failing(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        if len(rows(tmp_path, "metrics")) == 2 * 3:
+            raise LookupError("the grader is gone")
+        return await upper_half(prompt, completions)
+
+    with pytest.raises(LookupError, match="the grader is gone"):
+        Setup(tmp_path, scorer=failing).train()
+    setup = Setup(tmp_path)
+    setup.train()
+    assert setup.watcher.events[:3] == [("started", 4, 4), ("resumed", 3, "step-000003"), ("step", 4)]
+
+
+def test_one_trainer_may_be_cancelled_and_called_again(tmp_path: Path) -> None:
+    Setup(tmp_path / "alone").train()
+    fails = [True]
+
+    async def once(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        if fails[0] and len(rows(tmp_path / "again", "metrics")) == 2 * 2 and not prompt.id.startswith("v"):
+            fails[0] = False
+            raise LookupError("the grader is gone")
+        return await upper_half(prompt, completions)
+
+    setup = Setup(tmp_path / "again", scorer=once)
+    with pytest.raises(LookupError):
+        setup.train()
+    setup.train()
+    assert files(tmp_path / "again") == files(tmp_path / "alone")
+
+
+def test_a_training_that_is_done_is_not_done_again(tmp_path: Path) -> None:
+    first = Setup(tmp_path).train()
+    before = files(tmp_path)
+    again = Setup(tmp_path)
+    assert again.train() == first
+    assert (again.engine.requests, files(tmp_path)) == ([], before)
+
+
+def test_other_settings_data_and_seeds_are_refused_by_name(tmp_path: Path) -> None:
+    Setup(tmp_path).train()
+    other = replace(SETTINGS, learning_rate=1e-3)
+    with pytest.raises(LearningError, match=r"settings\.learning_rate: stored 0\.01, given 0\.001"):
+        Setup(tmp_path, settings=other).train()
+    with pytest.raises(LearningError, match="seed: stored 9, given 10"):
+        Setup(tmp_path, seed=10).train()
+    task = TrainingTask({**PROMPTS, "b": PROMPTS["b"][:4]}, upper_half, VALIDATION)
+    with pytest.raises(LearningError, match=r"agents\.b\.prompts: stored"):
+        Setup(tmp_path, task=task).train()
+    Setup(tmp_path, settings=replace(SETTINGS, keep_checkpoints=5, micro_batch_tokens=64)).train()
+
+
+def test_two_trainings_never_share_a_folder(tmp_path: Path) -> None:
+    lock = Lock(tmp_path)
+    with pytest.raises(RunError, match="is in use by process"):
+        Setup(tmp_path).train()
+    lock.release()
+    Setup(tmp_path).train()
+
+
+def test_a_full_disk_stops_training_with_a_sentence_and_it_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Setup(tmp_path / "alone").train()
+    write = Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        if path.name == "state.json" and b'"step": 2' in content:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(RunError, match="step-000002 could not be written: No space left on device"):
+            Setup(tmp_path / "full").train()
+    assert sorted(path.name for path in (tmp_path / "full" / "checkpoints").iterdir()) == ["step-000000", "step-000001"]
+    Setup(tmp_path / "full").train()
+    assert files(tmp_path / "full") == files(tmp_path / "alone")
+
+
+def test_without_a_validation_set_the_last_adapters_are_kept(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, task=TrainingTask(PROMPTS, upper_half))
+    result = setup.train()
+    assert [(best.step, best.accuracy) for best in result.best.values()] == [(4, None), (4, None)]
+    other = tiny_stack(["b"], seed=0)
+    load_adapter(other, "b", result.adapter("b"))
+    assert all(torch.equal(other.tensors("b")[name], own) for name, own in setup.stack.tensors("b").items())
+    assert rows(tmp_path, "validation") == []
+
+
+def test_a_scorer_that_knows_no_right_or_wrong_cannot_validate(tmp_path: Path) -> None:
+    async def score(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        return [Reward(1.0) for _ in completions]
+
+    with pytest.raises(LearningError, match=r"none of a's replies to the validation set .* set Reward\.correct"):
+        Setup(tmp_path, scorer=score).train()
+
+
+def test_steps_that_teach_nothing_change_nothing(tmp_path: Path) -> None:
+    async def same(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        return [Reward(1.0, True) for _ in completions]
+
+    setup = Setup(tmp_path, scorer=same)
+    blank = {name: parameter.clone() for name, parameter in setup.stack.parameters().items()}
+    setup.train()
+    assert all(torch.equal(blank[name], now) for name, now in setup.stack.parameters().items())
+    shares = {(row["zero_spread_share"], row["skipped_share"], row["kl"]) for row in rows(tmp_path, "metrics")}
+    assert shares == {(1.0, 1.0, None)}
+
+
+def test_critics_are_credited_against_the_generators(tmp_path: Path) -> None:
+    prompts = {agent: [replace(one, generator_accuracy=0.25) for one in own] for agent, own in PROMPTS.items()}
+
+    async def right(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        return [Reward(2.0, True) for _ in completions]
+
+    Setup(tmp_path, task=TrainingTask(prompts, right, credit=Credit("counterfactual"))).train()
+    assert {(row["advantage"], row["skipped_share"]) for row in rows(tmp_path, "metrics")} == {(1.5, 0.0)}
+
+
+def test_agents_trained_together_equal_agents_trained_apart(tmp_path: Path) -> None:
+    together = Setup(tmp_path / "both")
+    together.train()
+    for place, agent in enumerate(AGENTS):
+        task = TrainingTask({agent: PROMPTS[agent]}, upper_half, VALIDATION)
+        alone = Setup(tmp_path / agent, stack=tiny_stack([agent], seed=5 + place), task=task)
+        alone.train()
+        for name, own in alone.stack.tensors(agent).items():
+            torch.testing.assert_close(own, together.stack.tensors(agent)[name], rtol=1e-4, atol=1e-6)
+
+
+def test_a_prompt_that_comes_twice_in_a_step_brings_other_samples(tmp_path: Path) -> None:
+    task = TrainingTask({"a": PROMPTS["a"][:1]}, upper_half)
+    setup = Setup(tmp_path, task=task, settings=replace(SETTINGS, steps=1))
+    setup.train()
+    seeds = [request.sampling.seed for request in setup.engine.requests]
+    assert seeds == [seed_for(9, "rollout", "a", 1, "a0")] * 2 + [seed_for(9, "rollout", "a", 1, "a0", 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "error", "message"),
+    [
+        (TrainingTask({}, upper_half), SETTINGS, LearningError, "no agent has prompts"),
+        (TrainingTask({"a": []}, upper_half), SETTINGS, LearningError, "a has no prompts; give every agent its own"),
+        (TrainingTask({"z": PROMPTS["a"]}, upper_half), SETTINGS, AdapterError, "there is no agent 'z' here"),
+        (
+            TrainingTask({"a": PROMPTS["a"] * 2}, upper_half),
+            SETTINGS,
+            LearningError,
+            "a has two prompts with the id 'a0'",
+        ),
+        (
+            TrainingTask({"a": [TrainingPrompt("x", ())]}, upper_half),
+            SETTINGS,
+            LearningError,
+            "prompt 'x' of a has no tokens",
+        ),
+        (
+            TrainingTask(PROMPTS, upper_half),
+            replace(SETTINGS, batch_size=5),
+            LearningError,
+            "a batch of 5 completions does not hold whole groups of 2",
+        ),
+        (
+            TrainingTask(PROMPTS, upper_half, credit=Credit("counterfactual")),
+            SETTINGS,
+            LearningError,
+            "these prompts do not go with the advantage 'counterfactual'",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_it_begins(tmp_path: Path, task, settings, error, message) -> None:
+    with pytest.raises(error, match=message):
+        Setup(tmp_path / "new", task=task, settings=settings)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_name_that_cannot_be_a_folders_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LearningError, match=r"'\.\./a' cannot name an agent"):
+        Setup(tmp_path, stack=tiny_stack(["../a"]), task=TrainingTask({"../a": PROMPTS["a"]}, upper_half))
+
+
+def test_the_example_in_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "training.md").read_text()
+    [example] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "docs/training.md", "exec"), {"__name__": "example"})
+    assert (tmp_path / "runs" / "upper-half" / "checkpoints" / "step-000020").is_dir()
