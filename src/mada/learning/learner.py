@@ -30,6 +30,7 @@ from mada.learning.schedule import learning_rate_share
 from mada.learning.settings import TrainingSettings
 from mada.learning.update_report import AgentReport, Canary, UpdateReport, agent_report, canary_of, loss_of
 from mada.models.adapters import AdapterStack
+from mada.models.norms import fuse_norms
 from mada.run.seeds import seed_for
 
 __all__ = ["AgentReport", "Canary", "CreditedCompletion", "Learner", "UpdateReport"]
@@ -74,6 +75,8 @@ class Learner:
             weight_decay=settings.weight_decay,
             max_gradient_norm=settings.max_gradient_norm,
         )
+        if self._device.type == "cuda":
+            fuse_norms(stack.model)
         if settings.gradient_checkpointing:
             stack.enable_checkpointing()
 

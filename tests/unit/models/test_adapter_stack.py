@@ -349,3 +349,15 @@ def test_attaching_mistakes(tiny_model):
     for shape, message in wrong:
         with pytest.raises(ValueError, match=message):
             Lora(**shape)
+
+
+def test_layers_of_one_input_share_a_dropout_mask():
+    switchboard = Switchboard()
+    x, other = torch.ones(4, 50), torch.ones(4, 50)
+    with switchboard.set(None, learning=True):
+        first = switchboard.dropped(x, 0.5)
+        assert switchboard.dropped(x, 0.5) is first
+        assert not torch.equal(switchboard.dropped(other, 0.5), first)
+        assert not torch.equal(switchboard.dropped(x, 0.5), first)
+    with switchboard.set(None, learning=True):
+        assert not torch.equal(switchboard.dropped(x, 0.5), first)

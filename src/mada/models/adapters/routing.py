@@ -2,10 +2,11 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,13 +45,24 @@ class Switchboard:
     routing: Routing | None = None
     learning: bool = False
     """Whether adapter dropout is on: while learning, never while sampling."""
+    _dropped: tuple[Tensor, float, Tensor] | None = field(default=None, init=False, repr=False)
 
     @contextmanager
     def set(self, routing: Routing | None, *, learning: bool = False) -> Generator[None]:
         """Have the layers use a routing, or no adapters at all, inside the block."""
         before = self.routing, self.learning
-        self.routing, self.learning = routing, learning
+        self.routing, self.learning, self._dropped = routing, learning, None
         try:
             yield
         finally:
             self.routing, self.learning = before
+            self._dropped = None
+
+    def dropped(self, x: Tensor, share: float) -> Tensor:
+        """Return a layer's input with dropout; layers that read the very same input (q, k and v) share one mask.
+
+        PEFT draws a mask for each layer; sharing saves most of dropout's time and memory.
+        """
+        if self._dropped is None or self._dropped[0] is not x or self._dropped[1] != share:
+            self._dropped = x, share, functional.dropout(x, share, training=True)
+        return self._dropped[2]

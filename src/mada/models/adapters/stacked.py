@@ -65,7 +65,7 @@ class StackedLinear(nn.Module):
                 f"the batch has {x.shape[0]} rows, but agents were named for {rows}: name one for each row"
             )
         if self._switchboard.learning and self.dropout:
-            x = functional.dropout(x, self.dropout, training=True)
+            x = self._switchboard.dropped(x, self.dropout)
         low_rank = self._by_block if routing.span else self._by_gate
         return low_rank(x, y, routing)
 

@@ -1,0 +1,66 @@
+"""The learner on a CUDA device: the CPU's updates, and memory that really runs out."""
+
+import logging
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mada.errors import LearningError
+from mada.learning.learner import CreditedCompletion, Learner
+from mada.learning.settings import TrainingSettings
+
+SETTINGS = replace(TrainingSettings(), learning_rate=1e-2, warmup_ratio=0.0, schedule="constant")
+
+
+def completions(count, *, length=30):
+    source = random.Random(0)
+    for number in range(count):
+        ids = tuple(source.randrange(100) for _ in range(length))
+        yield CreditedCompletion("ab"[number % 2], ids[:5], ids[5:], None, source.gauss(0, 1))
+
+
+def test_updates_are_the_cpus(make_stack):
+    found = []
+    for device in ("cpu", "cuda"):
+        stack = make_stack(device=device)
+        start = {name: parameter.detach().cpu().clone() for name, parameter in stack.parameters().items()}
+        learner = Learner(stack, SETTINGS, total_steps=10)
+        for step in range(5):
+            learner.update(list(completions(8)), step=step)
+        moved = [parameter.detach().cpu() - start[name] for name, parameter in stack.parameters().items()]
+        found.append(torch.cat([one.flatten() for one in moved]))
+    assert float((found[0] - found[1]).norm()) < 1e-3 * float(found[0].norm())
+
+
+def test_bfloat16_learns_with_small_steps(make_stack):
+    """A learning rate far below what bfloat16 can add still moves the adapter, through float32 masters."""
+    stack = make_stack(dtype=torch.bfloat16)
+    learner = Learner(stack, replace(SETTINGS, learning_rate=1e-5), total_steps=400)
+    before = {name: parameter.detach().clone() for name, parameter in stack.parameters().items()}
+    for step in range(200):
+        learner.update(list(completions(4)), step=step)
+    moved = [float((parameter.detach() - before[name]).abs().max()) for name, parameter in stack.parameters().items()]
+    assert max(moved) > 5e-4
+
+
+def test_memory_that_runs_out_halves_the_micro_batches(make_stack, caplog):
+    stack = make_stack()
+    data = list(completions(64, length=500))
+    learner = Learner(stack, replace(SETTINGS, micro_batch_tokens=64 * 500), total_steps=10)
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    used = torch.cuda.memory_allocated()
+    torch.cuda.set_per_process_memory_fraction((used + 160 * 2**20) / total)
+    try:
+        with caplog.at_level(logging.WARNING):
+            report = learner.update(data, step=0)
+        assert report.out_of_memory > 0
+        assert "out of memory" in caplog.text
+        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction(torch.cuda.memory_reserved() / total)
+        with pytest.raises(LearningError, match="single sequence"):
+            learner.update(data[:2], step=1)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
