@@ -9,6 +9,7 @@ import torch
 
 from mada.errors import LearningError
 from mada.learning.learner import CreditedCompletion, Learner
+from mada.learning.log_probs import token_log_probs
 from mada.learning.settings import TrainingSettings
 
 SETTINGS = replace(TrainingSettings(), learning_rate=1e-2, warmup_ratio=0.0, schedule="constant")
@@ -64,3 +65,20 @@ def test_memory_that_runs_out_halves_the_micro_batches(make_stack, caplog):
             learner.update(data[:2], step=1)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_log_probs_from_kernels_are_the_plain_ones(make_stack):
+    stack = make_stack()
+    generator = torch.Generator().manual_seed(0)
+    start, ids = torch.randn(70, 64, generator=generator), torch.randint(0, 100, (70,), generator=generator)
+    weights = torch.randn(70, generator=generator)
+    found = []
+    for device in ("cpu", "cuda"):
+        hidden = start.clone().to(device).requires_grad_()
+        model = stack.model.to(device)
+        made = token_log_probs(model, hidden, ids.to(device), temperature=0.7, chunk_logits=3000)
+        (made.log_probs_T * weights.to(device)).sum().backward()
+        assert hidden.grad is not None
+        found.append([one.detach().cpu() for one in (made.log_probs_T, made.entropies_T, hidden.grad)])
+    for plain, ours in zip(*found, strict=True):
+        assert torch.allclose(plain, ours, rtol=1e-4, atol=1e-5)

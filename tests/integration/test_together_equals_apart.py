@@ -26,7 +26,7 @@ from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.run.records import StoredRecords
 
-AGENTS = {"generator-1": 101, "generator-2": 102, "generator-3": 103}
+AGENTS = ("generator-1", "generator-2", "generator-3")
 """Each agent's seed of its first adapter: an agent alone must start where it started among others."""
 VOCABULARY, STOP = 32, 0
 SETTINGS = TrainingSettings(
@@ -89,13 +89,11 @@ def train(folder: Path, *agents: str) -> Trained:
     )
     model = Qwen2ForCausalLM(config).eval()
     stack = AdapterStack.attach(model, agents, Lora(rank=4, alpha=8.0, dropout=0.0))
-    for agent in agents:
-        stack.reset(agent, seed=AGENTS[agent])
     start = {agent: adapter(stack, agent) for agent in agents}
     engine = Listening(LocalEngine(model, stack, context=32, rows=24))
     task = TrainingTask(
         # Different numbers of prompts: the agents' epochs end in different steps.
-        prompts={agent: prompts(agent, 9 + 2 * list(AGENTS).index(agent)) for agent in agents},
+        prompts={agent: prompts(agent, 9 + 2 * AGENTS.index(agent)) for agent in agents},
         scorer=score,
         validation=prompts("validation", 8),
         stop_tokens=(STOP,),
@@ -113,7 +111,7 @@ def train(folder: Path, *agents: str) -> Trained:
 
 def prompts(name: str, count: int) -> list[TrainingPrompt]:
     """Prompts of different lengths, so that batches are padded; who an agent is decides which tokens pay."""
-    wanted = list(AGENTS).index(name) if name in AGENTS else 0
+    wanted = AGENTS.index(name) if name in AGENTS else 0
     return [
         TrainingPrompt(f"{name}-{place}", (1, *(2 + (place * 7 + wanted) % 29,) * (1 + place % 4)), payload=wanted)
         for place in range(count)

@@ -154,6 +154,8 @@ class LiveView(TrainingView):
         """Draw everything as it is now."""
         from rich.console import Group
 
+        if self.plan is None:  # nothing has begun, and perhaps never will
+            return Group()
         parts = [self._progress(), self._state()]
         return Group(*parts, "", self._table(), "", self._rates()) if self.report else Group(*parts)
 
@@ -245,7 +247,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds:.2f} s"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{minutes} min"

@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mada.learning.batches import MicroBatch
-from mada.models.head import logits_of, trunk
+from mada.models.head import logits_of, plain_head, trunk
 
 # Logits held at a time: 256 MiB in float32. For a vocabulary of 150,000 these are 440 tokens, enough to keep the
 # head's product bound by arithmetic rather than by reading its weights.
@@ -56,7 +56,12 @@ def token_log_probs(
 ) -> TokenLogProbs:
     """Return what the model's head makes of each token, given the hidden state it is predicted from."""
     chunk = max(1, chunk_logits // model.config.get_text_config().vocab_size)
-    log_probs_T, entropies_T = _ChunkedLogProbs.apply(hidden_TH, ids_T, model, temperature, chunk)  # type: ignore[misc]
+    head = plain_head(model)
+    if head is not None and hidden_TH.is_cuda:
+        found = _KernelLogProbs.apply(hidden_TH, ids_T, head.weight, temperature, chunk)
+    else:
+        found = _ChunkedLogProbs.apply(hidden_TH, ids_T, model, temperature, chunk)
+    log_probs_T, entropies_T = found  # type: ignore[misc]
     return TokenLogProbs(log_probs_T, entropies_T)
 
 
@@ -94,4 +99,38 @@ class _ChunkedLogProbs(torch.autograd.Function):
             gradient_CV = p_CV.mul_(-scale_C1).scatter_add_(1, ids_T[own, None], scale_C1)
             (gradient_TH[own],) = torch.autograd.grad(logits_CV, hidden_CH, gradient_CV.to(logits_CV.dtype))
             del logits_CV, p_CV, gradient_CV
+        return gradient_TH, None, None, None, None
+
+
+class _KernelLogProbs(torch.autograd.Function):
+    """The same on a CUDA device, for a head that is one product: logits stay in the model's format."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_TH: Tensor, ids_T: Tensor, weight_VH: Tensor, temperature: float, chunk: int
+    ) -> tuple[Tensor, Tensor]:
+        # Imported here because it needs Triton, which comes with torch only where CUDA does.
+        from mada.learning.head_kernels import log_probs_of
+
+        found = [
+            log_probs_of(hidden_CH @ weight_VH.T, ids_C, temperature)
+            for hidden_CH, ids_C in zip(hidden_TH.split(chunk), ids_T.split(chunk), strict=True)
+        ]
+        log_probs_T, entropies_T, normalizers_T = (torch.cat(parts) for parts in zip(*found, strict=True))
+        ctx.save_for_backward(hidden_TH, ids_T, weight_VH, normalizers_T)
+        ctx.temperature, ctx.chunk = temperature, chunk
+        ctx.mark_non_differentiable(entropies_T)
+        return log_probs_T, entropies_T
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        from mada.learning.head_kernels import replace_by_gradient
+
+        hidden_TH, ids_T, weight_VH, normalizers_T = ctx.saved_tensors
+        gradient_TH = torch.empty_like(hidden_TH)
+        for start in range(0, len(ids_T), ctx.chunk):
+            own = slice(start, start + ctx.chunk)
+            logits_CV = hidden_TH[own] @ weight_VH.T
+            replace_by_gradient(logits_CV, ids_T[own], ctx.temperature, normalizers_T[own], gradients[0][own])
+            torch.mm(logits_CV, weight_VH, out=gradient_TH[own])
         return gradient_TH, None, None, None, None

@@ -64,8 +64,9 @@ def identity(
         agent: {**asdict(lora), "prompts": digest_of_prompts(task.prompts.get(agent, ()))}
         for agent, lora in stack.lora.items()
     }
+    counted = ("steps", "epochs")  # what comes of them is compared, as `steps`
     known = {
-        "settings": {name: value for name, value in asdict(settings).items() if name not in FREE_SETTINGS},
+        "settings": {name: value for name, value in asdict(settings).items() if name not in (*FREE_SETTINGS, *counted)},
         "credit": asdict(task.credit),
         "seed": seed,
         "steps": steps,

@@ -23,6 +23,7 @@ from mada.models.adapters import AdapterStack
 from mada.models.engines import Engine, Sampling
 from mada.run.lock import Lock
 from mada.run.seeds import seed_for
+from mada.run.stored import accessible
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ class Trainer:
 
         Cancelling (or Ctrl-C) ends it at the next moment it waits, and costs what came after the last checkpoint.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with accessible(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         with _locked(self.folder), TrainingRecords(self.folder) as records:
             done = self._resume(records)
             if done is None:

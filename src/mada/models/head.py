@@ -4,7 +4,7 @@ Running a model without its head and applying the head only where logits are wan
 memory. What some architectures do after the head is done here too, and `check_head` holds it to the model's own logits.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,15 @@ def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
     if (cap := getattr(config, "final_logit_softcapping", None)) is not None:
         logits = cap * torch.tanh(logits / cap)
     return logits
+
+
+def plain_head(model: PreTrainedModel) -> nn.Linear | None:
+    """Return the head where logits are its product and nothing else; `None` where more is done to them."""
+    head = model.get_output_embeddings()
+    config = model.config.get_text_config()
+    more = [getattr(config, name, None) for name in ("logit_scale", "logits_scaling", "final_logit_softcapping")]
+    plain = type(head) is nn.Linear and cast("Tensor | None", head.bias) is None
+    return head if isinstance(head, nn.Linear) and plain and more == [None] * 3 else None
 
 
 @torch.no_grad()

@@ -122,9 +122,10 @@ def test_the_live_view_shows_all_of_it_within_the_terminal(width):
 
 def test_the_live_view_is_there_before_the_first_step_and_stays_after_the_last():
     view = LiveView("generators", console=console(terminal=True), clock=Clock())
-    assert drawn(view)[1] == "starting"
+    assert drawn(view) == [], "nothing is shown of a training that may be refused"
     with view:
         view.started(PLAN)
+        assert drawn(view)[1] == "starting"
         view.progressed("learning", 0, 1)
         assert drawn(view)[1] == "learning"
         view.step_done(step(100))
@@ -134,6 +135,7 @@ def test_the_live_view_is_there_before_the_first_step_and_stays_after_the_last()
 
 def test_an_interrupted_training_is_shown_as_stopped():
     view = LiveView("generators", console=console(terminal=True))
+    view.started(PLAN)
     with pytest.raises(KeyboardInterrupt), view:
         raise KeyboardInterrupt
     assert drawn(view)[1] == "stopped"
@@ -178,7 +180,7 @@ def test_sparklines(values, width, expected):
 def test_numbers_are_written_as_people_read_them():
     times = {
         None: "–",
-        0.04: "0.0 s",
+        0.04: "0.04 s",
         8.44: "8.4 s",
         59.4: "59 s",
         719: "12 min",

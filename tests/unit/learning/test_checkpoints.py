@@ -47,7 +47,8 @@ def test_a_checkpoint_reads_back_as_it_was_written(tmp_path: Path, checkpoints: 
     found = checkpoints.newest()
     assert found is not None
     assert (found.path, found.state.step, found.state.best, found.state.training) == (path, 7, {"a": best}, TRAINING)
-    assert found.state.versions["torch"] == torch.__version__
+    # The distribution of a CUDA build may leave out the local part, "+cu130".
+    assert torch.__version__.startswith(found.state.versions["torch"])
     assert torch.equal(found.adapters["layer.A"], torch.full((2, 4), 7.0))
     assert found.adapters["layer.B"].dtype == torch.bfloat16
     assert torch.equal(found.optimizer["counts_K"], torch.tensor([7, 7]))

@@ -278,8 +278,8 @@ def test_resizing(stack):
 
 
 def test_blank_adapters_are_pefts_and_follow_the_seed(tiny_model):
-    def blank(**settings):
-        stack = AdapterStack.attach(tiny_model(), ["one", "two"], Lora(rank=64), **settings)
+    def blank(*agents, **settings):
+        stack = AdapterStack.attach(tiny_model(), agents or ["one", "two"], Lora(rank=64), **settings)
         return [stack.tensors(agent)["model.layers.0.mlp.down_proj.lora_A.weight"] for agent in stack.agents]
 
     one, two = blank()
@@ -289,7 +289,8 @@ def test_blank_adapters_are_pefts_and_follow_the_seed(tiny_model):
     assert abs(one.std() - bound / 3**0.5) < 0.02 * bound
     assert not torch.equal(one, two)
     assert torch.equal(one, blank()[0])
-    assert torch.equal(two, blank(seed=1)[0])
+    assert torch.equal(two, blank("two")[0]), "an agent begins the same whoever else is there"
+    assert not torch.equal(one, blank(seed=1)[0])
 
 
 # Attaching

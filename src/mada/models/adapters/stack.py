@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from mada.digest import digest_of
 from mada.errors import AdapterError
 from mada.models.adapters.lora import Lora, target_layers
 from mada.models.adapters.routing import Routing, Switchboard
@@ -43,7 +44,7 @@ class AdapterStack:
     def attach(
         cls, model: nn.Module, agents: Sequence[str] | Mapping[str, Lora], lora: Lora | None = None, *, seed: int = 0
     ) -> Self:
-        """Freeze the model and give every agent a blank adapter: A random from the seed and the agent's place, B zero.
+        """Freeze the model and give every agent a blank adapter: A random from seed and name, B zero.
 
         Agents with adapters of their own shape are given as a mapping; all must sit on the same layers.
         """
@@ -71,8 +72,9 @@ class AdapterStack:
             setattr(model.get_submodule(parent), name, layer)
             layers[path] = layer
         stack = cls(model, shapes, layers)
-        for place, agent in enumerate(stack.agents):
-            stack.reset(agent, seed=seed + place)
+        for agent in stack.agents:
+            # By name, so that an agent begins the same whoever else is there.
+            stack.reset(agent, seed=int(digest_of({"seed": seed, "agent": agent})[:15], 16))
         return stack
 
     @property
