@@ -74,12 +74,23 @@ class MicroBatch:
         """Tokens of each row's completion."""
         return [len(completion.completion_ids) for completion in self.completions]
 
+    @property
+    def shared_share(self) -> float:
+        """Share of the rows' tokens that belong to a prompt which an earlier row of the same agent has too."""
+        prompts, _ = self.prompts()
+        whole = sum(len(completion.prompt_ids) for completion in self.completions)
+        return (whole - sum(len(ids) for _, ids in prompts)) / sum(completion.length for completion in self.completions)
+
+    def prompts(self) -> tuple[list[tuple[str, tuple[int, ...]]], list[int]]:
+        """Return the different prompts with their agents, in agent order, and which of them each row continues."""
+        place_of: dict[tuple[str, tuple[int, ...]], int] = {}
+        for completion in self.completions:
+            place_of.setdefault((completion.agent, completion.prompt_ids), len(place_of))
+        return list(place_of), [place_of[one.agent, one.prompt_ids] for one in self.completions]
+
     def padded_ids(self) -> Tensor:
         """Return the rows' tokens as [B, L], padded on the right with an arbitrary token."""
-        ids_BL = torch.zeros(len(self.completions), self.width, dtype=torch.long)
-        for row, completion in enumerate(self.completions):
-            ids_BL[row, : completion.length] = torch.tensor(completion.prompt_ids + completion.completion_ids)
-        return ids_BL
+        return padded([completion.prompt_ids + completion.completion_ids for completion in self.completions])
 
     def completion_places(self) -> Tensor:
         """Return where the completions' tokens stand in the flattened `padded_ids`, row after row."""
@@ -87,6 +98,14 @@ class MicroBatch:
         return torch.cat(
             [torch.arange(start, start + length) for start, length in zip(starts, self.completion_lengths, strict=True)]
         )
+
+
+def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Return rows of tokens as one tensor, padded on the right with an arbitrary token."""
+    ids = torch.zeros(len(rows), max(len(row) for row in rows), dtype=torch.long)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
+    return ids
 
 
 def micro_batches(

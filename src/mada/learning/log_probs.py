@@ -13,19 +13,24 @@ From there to the hidden states the chunk's own graph is used, so whatever a mod
 caps) is differentiated by autograd. The head is frozen: gradients go to the hidden states only.
 """
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
-from mada.learning.batches import MicroBatch
+from mada.learning.batches import MicroBatch, padded
+from mada.models.engines.local.network import layer_windows
 from mada.models.head import logits_of, plain_head, trunk
 
 # Logits held at a time: 256 MiB in float32. For a vocabulary of 150,000 these are 440 tokens, enough to keep the
 # head's product bound by arithmetic rather than by reading its weights.
 CHUNK_LOGITS = 2**26
+# The share of tokens that passing shared prompts once must save, to make up for a second, smaller pass.
+SHARE_FROM = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +41,74 @@ class TokenLogProbs:
     entropies_T: Tensor
 
 
-def completion_log_probs(model: PreTrainedModel, batch: MicroBatch, *, temperature: float = 1.0) -> TokenLogProbs:
-    """Return those of a micro-batch's completion tokens, row after row; only their hidden states see the head."""
-    ids_BL = batch.padded_ids().to(model.device)
+Route = Callable[[Sequence[str]], AbstractContextManager[None]]
+"""From the agents of a pass's rows to the block in which the model's rows belong to them."""
+
+
+def completion_log_probs(
+    model: PreTrainedModel, batch: MicroBatch, *, temperature: float = 1.0, route: Route | None = None
+) -> TokenLogProbs:
+    """Return those of a micro-batch's completion tokens, row after row; only their hidden states see the head.
+
+    With a `route` prompts that several rows share are passed once, where that saves enough; without, rows belong to
+    whoever the caller has routed them to.
+    """
+    if route is not None and batch.shared_share >= SHARE_FROM and _keeps_whole_cache(model):
+        hidden_TH = _hidden_by_prompt(model, batch, route)
+    else:
+        with route([completion.agent for completion in batch.completions]) if route else nullcontext():
+            hidden_TH = _hidden_by_row(model, batch)
+    ids_T = torch.tensor([token for one in batch.completions for token in one.completion_ids], device=model.device)
+    return token_log_probs(model, hidden_TH, ids_T, temperature=temperature)
+
+
+def _hidden_by_row(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
+    """Return the hidden states that completion tokens are predicted from, every row with its own prompt."""
     places_T = batch.completion_places().to(model.device)
-    hidden_BLH = trunk(model)(input_ids=ids_BL, use_cache=False)[0]
+    hidden_BLH = trunk(model)(input_ids=batch.padded_ids().to(model.device), use_cache=False)[0]
     # A token is predicted from the place before it. index_select's backward is one copy; indexing's would sort.
-    hidden_TH = hidden_BLH.flatten(0, 1).index_select(0, places_T - 1)
-    return token_log_probs(model, hidden_TH, ids_BL.flatten()[places_T], temperature=temperature)
+    return hidden_BLH.flatten(0, 1).index_select(0, places_T - 1)
+
+
+def _hidden_by_prompt(model: PreTrainedModel, batch: MicroBatch, route: Route) -> Tensor:
+    """Return the same, every prompt passed once: its keys and values are handed to all rows that continue it.
+
+    Gradients flow back through them, so the prompt's part is the sum over its rows, as it is row by row.
+    """
+    device = model.device
+    prompts, which = batch.prompts()
+    which_B = torch.tensor(which, device=device)
+    lengths_P = torch.tensor([len(ids) for _, ids in prompts], device=device)
+    cache = DynamicCache()
+    with route([agent for agent, _ in prompts]):
+        ids_PL = padded([ids for _, ids in prompts]).to(device)
+        read_PLH = trunk(model)(input_ids=ids_PL, past_key_values=cache, use_cache=True)[0]
+    # The first token is predicted from the prompt's last; the others from the token before them.
+    last_P = torch.arange(len(prompts), device=device) * read_PLH.shape[1] + lengths_P - 1
+    hidden = read_PLH.flatten(0, 1).index_select(0, last_P).index_select(0, which_B)[:, None]
+    ids_BC = padded([completion.completion_ids[:-1] for completion in batch.completions]).to(device)
+    if ids_BC.shape[1]:
+        layers: list[Any] = list(cache.layers)
+        for layer in layers:
+            layer.keys, layer.values = layer.keys.index_select(0, which_B), layer.values.index_select(0, which_B)
+        lengths_B1 = lengths_P[which_B][:, None]
+        known_BL = torch.arange(ids_PL.shape[1], device=device) < lengths_B1
+        with route([completion.agent for completion in batch.completions]):
+            continued_BCH = trunk(model)(
+                input_ids=ids_BC,
+                attention_mask=torch.cat([known_BL, torch.ones_like(ids_BC, dtype=torch.bool)], dim=1),
+                position_ids=lengths_B1 + torch.arange(ids_BC.shape[1], device=device),
+                past_key_values=cache,
+                use_cache=True,
+            )[0]
+        hidden = torch.cat([hidden, continued_BCH], dim=1)
+    lengths_B1 = torch.tensor(batch.completion_lengths, device=device)[:, None]
+    own_T = (torch.arange(hidden.shape[1], device=device) < lengths_B1).flatten().nonzero()[:, 0]
+    return hidden.flatten(0, 1).index_select(0, own_T)
+
+
+def _keeps_whole_cache(model: PreTrainedModel) -> bool:
+    return all(window is None for window in layer_windows(model.config.get_text_config()))
 
 
 def token_log_probs(

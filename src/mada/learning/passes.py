@@ -6,7 +6,9 @@ forward and backward with the adapters on and leaves the summed gradients with t
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -64,8 +66,11 @@ class LearningPass:
 def reference_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temperature: float) -> list[Tensor]:
     """Return the bare base's log-probabilities of every completion's tokens."""
     model = cast("PreTrainedModel", stack.model)
-    with stack.switched_off():
-        found = [completion_log_probs(model, batch, temperature=temperature).log_probs_T for batch in batches]
+
+    def bare(_: Sequence[str]) -> AbstractContextManager[None]:
+        return stack.switched_off()
+
+    found = [completion_log_probs(model, batch, temperature=temperature, route=bare).log_probs_T for batch in batches]
     return _by_completion(found, batches)
 
 
@@ -73,10 +78,9 @@ def reference_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temper
 def policy_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temperature: float) -> list[Tensor]:
     """Return the agents' log-probabilities of every completion's tokens, as the engine should have had them."""
     model = cast("PreTrainedModel", stack.model)
-    found: list[Tensor] = []
-    for batch in batches:
-        with stack.routed([completion.agent for completion in batch.completions]):
-            found.append(completion_log_probs(model, batch, temperature=temperature).log_probs_T)
+    found = [
+        completion_log_probs(model, batch, temperature=temperature, route=stack.routed).log_probs_T for batch in batches
+    ]
     return _by_completion(found, batches)
 
 
@@ -105,10 +109,13 @@ def learning_pass(
 
 def _learn(stack: AdapterStack, lessons: Sequence[Lesson], batch: MicroBatch, settings: TrainingSettings) -> Tensor:
     """Go forward and backward over a micro-batch; return the rows of `LessonTokens` for its tokens, as [6, T]."""
-    agents = [lesson.completion.agent for lesson in lessons]
-    with stack.routed(agents, learning=True):
-        model = cast("PreTrainedModel", stack.model)
-        policy = completion_log_probs(model, batch, temperature=settings.temperature)
+    model = cast("PreTrainedModel", stack.model)
+    if settings.gradient_checkpointing:  # a block that is computed again cannot hand its keys on
+        with stack.routed([lesson.completion.agent for lesson in lessons], learning=True):
+            policy = completion_log_probs(model, batch, temperature=settings.temperature)
+    else:
+        route = partial(stack.routed, learning=True)
+        policy = completion_log_probs(model, batch, temperature=settings.temperature, route=route)
     log_probs_T = policy.log_probs_T
     own_T = log_probs_T.detach()
 

@@ -123,9 +123,9 @@ def test_the_live_view_shows_all_of_it_within_the_terminal(width):
 def test_the_live_view_is_there_before_the_first_step_and_stays_after_the_last():
     view = LiveView("generators", console=console(terminal=True), clock=Clock())
     assert drawn(view) == [], "nothing is shown of a training that may be refused"
+    view.started(PLAN)
+    assert drawn(view)[1] == "starting"
     with view:
-        view.started(PLAN)
-        assert drawn(view)[1] == "starting"
         view.progressed("learning", 0, 1)
         assert drawn(view)[1] == "learning"
         view.step_done(step(100))

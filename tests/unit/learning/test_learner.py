@@ -342,10 +342,10 @@ class Memory:
     def __init__(self, tokens, error):
         self.tokens, self.error = tokens, error
 
-    def __call__(self, model, batch, *, temperature):
+    def __call__(self, model, batch, **how):
         if batch.size > self.tokens:
             raise self.error
-        return completion_log_probs(model, batch, temperature=temperature)
+        return completion_log_probs(model, batch, **how)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches
-from mada.learning.log_probs import completion_log_probs, token_log_probs
+from mada.learning.log_probs import SHARE_FROM, completion_log_probs, token_log_probs
 from mada.models.head import check_head, trunk
 
 KINDS = ["qwen2", "gemma2"]
@@ -116,3 +116,52 @@ def test_only_completion_tokens_go_through_the_head(make_model):
     completion = CreditedCompletion("a", tuple(range(30)), (1, 2, 3), None, 1.0)
     completion_log_probs(model, MicroBatch((completion,), (0,)))
     assert rows == [3]
+
+
+def groups(*shapes):
+    """Completions in groups, (agent, prompt length, completion lengths) each; every group has its own prompt."""
+    generator = torch.Generator().manual_seed(3)
+
+    def draw(count):
+        return tuple(torch.randint(0, 40, (count,), generator=generator).tolist())
+
+    for agent, prompt, lengths in shapes:
+        ids = draw(prompt)
+        yield from (CreditedCompletion(agent, ids, draw(length), None, 1.0) for length in lengths)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [("a", 6, [4, 4]), ("b", 6, [4, 4])],
+        [("a", 5, [1, 5, 2]), ("a", 7, [3]), ("b", 2, [2, 6])],
+        [("b", 9, [1, 1, 1])],
+    ],
+)
+def test_prompts_passed_once_give_the_same_values_and_gradients(make_stack, shapes, monkeypatch):
+    batch = MicroBatch(tuple(groups(*shapes)), tuple(range(sum(len(lengths) for *_, lengths in shapes))))
+    assert batch.shared_share > SHARE_FROM
+    found = []
+    for share in (True, False):
+        stack = make_stack("a", "b")
+        monkeypatch.setattr("mada.learning.log_probs.SHARE_FROM", SHARE_FROM if share else 2.0)
+        rows: list[int] = []
+        next(iter(stack.layers.values())).register_forward_pre_hook(lambda _, x, rows=rows: rows.append(len(x[0])))
+        made = completion_log_probs(stack.model, batch, temperature=TEMPERATURE, route=stack.routed)
+        (made.log_probs_T * torch.linspace(-1, 2, len(made.log_probs_T))).sum().backward()
+        gradients = [parameter.grad for parameter in stack.parameters().values()]
+        found.append([made.log_probs_T.detach(), made.entropies_T, *gradients])
+        prompts = len(shapes)
+        several = any(length > 1 for *_, lengths in shapes for length in lengths)
+        assert rows == ([prompts, *[len(batch.places)] * several] if share else [len(batch.places)])
+    for once, each in zip(*found, strict=True):
+        torch.testing.assert_close(once, each, rtol=1e-4, atol=1e-5 * float(each.abs().max()))
+
+
+def test_prompts_are_not_shared_between_agents_or_where_little_is_saved(make_stack):
+    batch = MicroBatch(tuple(groups(("a", 5, [4]), ("b", 5, [4]))), (0, 1))
+    assert batch.shared_share == 0
+    long = MicroBatch(tuple(groups(("a", 2, [30, 30]))), (0, 1))
+    assert long.shared_share == 2 / 64
+    same = tuple(CreditedCompletion(agent, (1, 2, 3), (4,), None, 1.0) for agent in ("a", "b"))
+    assert MicroBatch(same, (0, 1)).prompts() == ([("a", (1, 2, 3)), ("b", (1, 2, 3))], [0, 1])
