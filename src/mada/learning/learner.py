@@ -35,10 +35,10 @@ from mada.run.seeds import seed_for
 
 __all__ = ["AgentReport", "Canary", "CreditedCompletion", "Learner", "UpdateReport"]
 
-# A CPU is busy with few tokens, and more only cost memory. An H200 with a 1.5B model gains up to 16,384 (half as many
-# leave it waiting for Python, twice as many only pad more); they take 60 GB of activations, or 8 GB with gradient
-# checkpointing. A recipe can say otherwise, and running out of memory halves them.
-CPU_MICRO_BATCH_TOKENS = 4096
+# A CPU is busy with far fewer tokens; more keep groups, which share their prompts, together. An H200 with a 1.5B model
+# gains up to 16,384 (half as many leave it waiting for Python, twice as many only pad more); they take 50 GB of
+# activations, or 7 GB with gradient checkpointing. A recipe can say otherwise, and running out of memory halves them.
+CPU_MICRO_BATCH_TOKENS = 8192
 CUDA_MICRO_BATCH_TOKENS = 16384
 # Completions of each agent that the canary looks at while dropout is on: a wrong weight shows in any of them.
 PROBED_COMPLETIONS = 2

@@ -362,3 +362,15 @@ def test_layers_of_one_input_share_a_dropout_mask():
         assert not torch.equal(switchboard.dropped(x, 0.5), first)
     with switchboard.set(None, learning=True):
         assert not torch.equal(switchboard.dropped(x, 0.5), first)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_dropout_keeps_its_share_and_the_mean(share):
+    switchboard = Switchboard()
+    torch.manual_seed(0)
+    x = torch.ones(997, 501)
+    with switchboard.set(None, learning=True):
+        dropped = switchboard.dropped(x, share)
+    assert float((dropped == 0).float().mean()) == pytest.approx(share, abs=0.005)
+    assert float(dropped.max()) == pytest.approx(1 / (1 - share))
+    assert float(dropped.mean()) == pytest.approx(1, abs=0.01)
