@@ -25,8 +25,12 @@ class Routing:
     def of(cls, agents_N: list[int], scale_K: Tensor) -> "Routing":
         """Prepare the routing of rows given by agent index, −1 for the bare base."""
         index_N = torch.tensor(agents_N, dtype=torch.long, device=scale_K.device)
-        own_NK = index_N[:, None] == torch.arange(len(scale_K), device=scale_K.device)
-        return cls(own_NK * scale_K, _even_span(agents_N))
+        return cls(gates(index_N, scale_K), _even_span(agents_N))
+
+
+def gates(index_N: Tensor, scale_K: Tensor) -> Tensor:
+    """Return an agent's scale where the row is the agent's, and 0 elsewhere, [N, K]."""
+    return (index_N[:, None] == torch.arange(len(scale_K), device=scale_K.device)) * scale_K
 
 
 def _even_span(agents_N: list[int]) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from mada.models.adapters.routing import gates
 from mada.models.engines.local.cache import SlotCache
 from mada.models.engines.local.drawing import DrawSettings, draw
 from mada.models.engines.local.network import Network
@@ -47,11 +48,8 @@ class Batch:
         self.agents_S = torch.full((slots,), -1, dtype=torch.long, device=device)
 
     def gate(self, agents_N: Tensor) -> Tensor | None:
-        """Return the rows' gates: an agent's scale where the row is the agent's, 0 elsewhere."""
-        if self.scale_K is None:
-            return None
-        own_NK = agents_N[:, None] == torch.arange(len(self.scale_K), device=self.device)
-        return own_NK * self.scale_K
+        """Return the rows' gates; without adapters there are none."""
+        return None if self.scale_K is None else gates(agents_N, self.scale_K)
 
     def place(self, rows: Sequence[Row]) -> None:
         """Set up the slots of rows that begin."""
