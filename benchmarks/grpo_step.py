@@ -60,7 +60,7 @@ from mada.learning.settings import Credit, TrainingSettings
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
-from mada.run.seeds import seed_for
+from mada.seeds import seed_for
 
 AGENTS = ("one", "two", "three")
 PROMPTS, GROUP = 2, 8

@@ -7,11 +7,12 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "mada"
 
-# Each part and what it may import; `errors`, `digest`, `atomic` and the package itself are open to all.
+# Each part and what it may import; `errors`, `digest`, `atomic`, `seeds` and the package itself are open to all.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "digest": set(),
     "atomic": set(),
+    "seeds": set(),
     "grading": set(),
     "problems": set(),
     "run": set(),
@@ -24,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "pipeline": {"problems", "grading", "run", "recipe", "debate", "models", "learning", "evaluation", "report"},
 }
 TOP = {"cli", "serving", "cluster", "__main__", "__init__"}
-OPEN_TO_ALL = {"errors", "digest", "atomic", "__init__"}
+OPEN_TO_ALL = {"errors", "digest", "atomic", "seeds", "__init__"}
 HEAVY = {
     *("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "peft", "accelerate", "datasets"),
     *("sympy", "math_verify", "pyarrow", "matplotlib", "scipy"),

@@ -31,7 +31,7 @@ from mada.learning.settings import TrainingSettings
 from mada.learning.update_report import AgentReport, Canary, UpdateReport, agent_report, canary_of, loss_of
 from mada.models.adapters import AdapterStack
 from mada.models.norms import fuse_norms
-from mada.run.seeds import seed_for
+from mada.seeds import seed_for
 
 __all__ = ["AgentReport", "Canary", "CreditedCompletion", "Learner", "UpdateReport"]
 

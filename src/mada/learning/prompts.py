@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mada.learning.settings import TrainingSettings
 from mada.models.engines import Completion
-from mada.run.seeds import rng
+from mada.seeds import rng
 
 
 @dataclass(frozen=True, slots=True)

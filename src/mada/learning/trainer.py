@@ -22,8 +22,8 @@ from mada.learning.update_report import UpdateReport
 from mada.models.adapters import AdapterStack
 from mada.models.engines import Engine, Sampling
 from mada.run.lock import Lock
-from mada.run.seeds import seed_for
 from mada.run.stored import accessible
+from mada.seeds import seed_for
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from mada.run.differences import ABSENT, Difference, differences
 from mada.run.folder import Run
 from mada.run.manifest import Manifest, Session
 from mada.run.records import Records, StoredRecords
-from mada.run.seeds import rng, seed_for
 from mada.run.stages import Stage, StageMark
 from mada.run.stored import StoredRun
 
@@ -35,6 +34,4 @@ __all__ = [
     "replace_bytes",
     "replace_text",
     "replacing",
-    "rng",
-    "seed_for",
 ]

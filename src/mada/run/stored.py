@@ -7,8 +7,8 @@ from typing import SupportsIndex, TypeVar
 
 import numpy as np
 
+from mada import seeds
 from mada.errors import RunError
-from mada.run import seeds
 from mada.run.manifest import FILE, Manifest, read_manifest
 from mada.run.records import StoredRecords
 from mada.run.stages import StageMark, read_marks
@@ -47,11 +47,11 @@ class StoredRun:
         return self.folder.joinpath(PurePosixPath(*steps))
 
     def seed(self, *path: str | SupportsIndex) -> int:
-        """The seed of a named random choice; see `mada.run.seeds`."""
+        """The seed of a named random choice; see `mada.seeds`."""
         return seeds.seed_for(self.manifest.seed, *path)
 
     def rng(self, *path: str | SupportsIndex) -> np.random.Generator:
-        """A fresh generator for a named random choice; see `mada.run.seeds`."""
+        """A fresh generator for a named random choice; see `mada.seeds`."""
         return seeds.rng(self.manifest.seed, *path)
 
     def records(self, name: str, kind: type[T]) -> StoredRecords[T]:

@@ -23,7 +23,7 @@ from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import load_adapter
 from mada.models.engines import Completion, ScriptedEngine, ScriptedRequest
 from mada.run.lock import Lock
-from mada.run.seeds import rng, seed_for
+from mada.seeds import rng, seed_for
 
 AGENTS = ("a", "b")
 SETTINGS = TrainingSettings(

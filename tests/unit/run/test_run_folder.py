@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict
 
 import mada.run.manifest
 from mada.errors import RunError
-from mada.run import Run, StoredRun, rng, seed_for
+from mada.run import Run, StoredRun
+from mada.seeds import rng, seed_for
 
 FORKING = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.run import rng, seed_for
+from mada.seeds import rng, seed_for
 
 part = st.text(max_size=6) | st.integers()
 path = st.lists(part, max_size=4).map(tuple)
@@ -39,7 +39,7 @@ def test_a_generator_is_fresh_and_seeded_with_the_seed_of_its_path() -> None:
 
 
 def test_the_process_salt_of_hash_has_no_influence() -> None:
-    code = "from mada.run import seed_for; print(seed_for(17, 'debate', 3, 'aime24-7'))"
+    code = "from mada.seeds import seed_for; print(seed_for(17, 'debate', 3, 'aime24-7'))"
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     printed = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment)
     assert int(printed) == seed_for(17, "debate", 3, "aime24-7")
