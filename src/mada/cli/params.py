@@ -4,14 +4,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import console, counted, print_json, safe
+from mada.cli.terminal import console, counted, print_json, quieten, safe
 
 if TYPE_CHECKING:
     from mada.models.parameters import ParameterCount
 
 
 def params(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's Hub id, its folder, or a config.json.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model's Hub id, its folder, a config.json, or mada-nano.")
+    ],
     rank: Annotated[int, typer.Option(min=1, help="Rank of every adapter.")] = 16,
     agents: Annotated[int, typer.Option(min=1, help="Agents of the team, each with an adapter of its own.")] = 1,
     targets: Annotated[
@@ -24,7 +26,7 @@ def params(
     names = tuple(name.strip() for name in targets.split(",") if name.strip())
     if not names:
         raise typer.BadParameter("got no layer names, wanted some, such as q_proj,v_proj, or all-linear")
-    _quieten()
+    quieten()
     from mada.models.adapters.lora import Lora
     from mada.models.parameters import count_parameters
 
@@ -34,17 +36,6 @@ def params(
         print_json(_record(count))
     else:
         _print_table(count)
-
-
-def _quieten() -> None:
-    """Keep the libraries' notes to themselves: what is wrong is said in mada's own message."""
-    import logging
-
-    from transformers.utils.logging import disable_progress_bar
-
-    for library in ("huggingface_hub", "transformers"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)
-    disable_progress_bar()
 
 
 def _record(count: "ParameterCount") -> dict[str, object]:

@@ -236,12 +236,15 @@ def _local_rows(name: str, folder: Path | None) -> int | None:
     from mada.problems.files import read_rows
     from mada.problems.known import KNOWN_SETS, find_file, local_files
 
-    if folder is None or not all(find_file(folder, file) for file in KNOWN_SETS[name].files):
+    files = KNOWN_SETS[name].files
+    if folder is None or not files or not all(find_file(folder, file) for file in files):
         return None
     return sum(1 for path in local_files(name, folder) for _ in read_rows(path))
 
 
 def _place(known: "KnownSet", *, local: bool, folder: Path | None) -> str:
+    if known.kind == "built-in":
+        return "made here"
     if local:
         return "\n".join(known.files)
     if folder is not None:

@@ -33,3 +33,14 @@ def safe(text: str) -> str:
         character if character in "\n\t" or not unicodedata.category(character).startswith("C") else "�"
         for character in text
     )
+
+
+def quieten() -> None:
+    """Keep the libraries' notes to themselves: what is wrong is said in mada's own message."""
+    import logging
+
+    from transformers.utils.logging import disable_progress_bar
+
+    for library in ("huggingface_hub", "transformers"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    disable_progress_bar()

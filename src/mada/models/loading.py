@@ -1,4 +1,4 @@
-"""Base models by Hub id or folder: the frozen network that all agents share, and its tokenizer."""
+"""Base models by name, Hub id or folder: the frozen network that all agents share, and its tokenizer."""
 
 import json
 import re
@@ -25,6 +25,9 @@ _any_tokenizer: Any = transformers.AutoTokenizer
 _plain_tokenizer: Any = transformers.PreTrainedTokenizerFast
 _model: Any = transformers.AutoModelForCausalLM
 
+EMBEDDED = {"mada-nano": Path(__file__).parent / "nano"}
+"""Models that come with mada, by the name they are asked for; `nano/README.md` is the model's card."""
+
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
 # What transformers raises when a model is not what it should be; it has no exception of its own.
@@ -45,7 +48,7 @@ class Base:
 
 
 def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", device: str = "auto") -> Base:
-    """Load a base model from the Hub or a folder.
+    """Load a base model from the Hub or a folder, or one that comes with mada.
 
     `auto` is the first CUDA device if there is one, else the CPU; for numbers, the format the weights were saved in,
     but float32 on a CPU, where bfloat16 is many times slower.
@@ -55,9 +58,9 @@ def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", de
         raise ModelError(f"got the number format {dtype!r}, wanted one of auto, {', '.join(DTYPES)}")
     config = load_config(name, revision=revision)
     check_causal(name, config)
-    tokenizer = _load_tokenizer(name, revision)
+    tokenizer = _load_tokenizer(_place(name), revision)
     automatic = "auto" if place.type == "cuda" else torch.float32
-    model = _load_weights(name, revision=revision, config=config, dtype=DTYPES.get(dtype, automatic))
+    model = _load_weights(_place(name), revision=revision, config=config, dtype=DTYPES.get(dtype, automatic))
     model.to(place)  # pyright: ignore[reportArgumentType]
     rows = cast("Tensor", model.get_input_embeddings().weight).shape[0]
     if len(tokenizer) > rows:
@@ -72,6 +75,7 @@ def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", de
 
 def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig":
     """Load a model's configuration, not its weights, from the Hub, a folder or a `config.json`."""
+    name = _place(name)
     path = Path(name).expanduser()
     if path.exists():
         name = str(_checked_config(path))
@@ -83,6 +87,10 @@ def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig"
         return _config.from_pretrained(name, revision=revision or "main")
     except REFUSALS as error:
         raise ModelError(_explained(name, error)) from None
+
+
+def _place(name: str) -> str:
+    return str(EMBEDDED.get(name, name))
 
 
 def _checked_config(path: Path) -> Path:

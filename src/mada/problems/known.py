@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from mada.errors import DataError
+from mada.problems import abacus
 from mada.problems.hub import HubName
 
 DATA_FOLDER_VARIABLE = "MADA_DATA"
@@ -23,11 +24,12 @@ class KnownSet:
     """One data set, with its size as published (a local file may hold less).
 
     `columns` and `answer_form` concern the Hub's version; local files have `problem` and `answer`.
-    Several `files` are read as one set, in the order of the numbers their ids end in.
+    Several `files` are read as one set, in the order of the numbers their ids end in. A built-in set has no files: its
+    problems are made where they are needed.
     """
 
     title: str
-    kind: Literal["benchmark", "training", "arithmetic", "science"]
+    kind: Literal["benchmark", "training", "arithmetic", "science", "built-in"]
     rows: int
     files: tuple[str, ...]
     hub: HubName | None = None
@@ -137,6 +139,7 @@ KNOWN_SETS: dict[str, KnownSet] = {
     "singleop": KnownSet("MAWPS SingleOp", "arithmetic", 562, ("singleop.jsonl",)),
     "arc-challenge": KnownSet("ARC-Challenge", "science", 1_444, ("arc_challenge.jsonl",)),
     "mmlu-stem": KnownSet("MMLU (STEM)", "science", 3_018, ("mmlu_stem.jsonl",)),
+    **{name: KnownSet(made.title, "built-in", made.rows, ()) for name, made in abacus.SETS.items()},
 }
 
 BENCHMARKS: tuple[str, ...] = tuple(name for name, known in KNOWN_SETS.items() if known.kind == "benchmark")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from mada.errors import DataError, MadaError
+from mada.problems.abacus import abacus_problems
 from mada.problems.files import is_problem_file, read_rows
 from mada.problems.hub import HubName, read_hub_rows
 from mada.problems.known import (
@@ -54,6 +55,7 @@ def load_problems(
         columns=dict(columns or {}),
         answer_form=answer_form,
         folder=Path(folder) if folder is not None else None,
+        limit=limit,
     )
     with _working_folder_importable():
         problems = collect_problems(itertools.islice(drafts, limit))
@@ -63,10 +65,19 @@ def load_problems(
 
 
 def _drafts(
-    source: str, *, hub_choice: HubName, columns: dict[str, str], answer_form: str | None, folder: Path | None
+    source: str,
+    *,
+    hub_choice: HubName,
+    columns: dict[str, str],
+    answer_form: str | None,
+    folder: Path | None,
+    limit: int | None,
 ) -> Iterator[Draft]:
     layout = Layout(source, columns=columns, answer_form=answer_form or "text")
     name = known_name(source)
+    if name is not None and KNOWN_SETS[name].kind == "built-in":
+        _refuse_hub_choice(name, hub_choice)
+        return _built_in_drafts(name, limit)
     if name is not None:
         return _known_drafts(
             name, hub_choice=hub_choice, columns=columns, answer_form=answer_form, folder=data_folder(folder)
@@ -90,6 +101,11 @@ def _unknown(source: str) -> str:
         f"{source}: not a known name, a file, module:function or hub:owner/name; {guess}"
         "`mada problems list` shows the known names"
     )
+
+
+def _built_in_drafts(name: str, limit: int | None) -> Iterator[Draft]:
+    for problem in abacus_problems(name, limit=limit):
+        yield Draft(problem.id, question=problem.question, answer=problem.answer, id=problem.id, source=problem.source)
 
 
 def _known_drafts(

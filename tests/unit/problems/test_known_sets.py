@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from mada.errors import DataError
-from mada.problems import BENCHMARKS, KNOWN_SETS
+from mada.problems import BENCHMARKS, KNOWN_SETS, abacus, load_problems
 from mada.problems.answers import ANSWER_FORMS
 from mada.problems.known import data_folder, find_file, known_name, local_files, nearest_names
 from mada.problems.rows import ROLES
@@ -14,7 +14,10 @@ def test_the_five_benchmarks_of_the_paper_in_its_order() -> None:
     assert BENCHMARKS == ("math-500", "aime-2024", "aime-2025", "amc-23", "minerva-math")
 
 
-@pytest.mark.parametrize("name", KNOWN_SETS)
+BUILT_IN = tuple(name for name, known in KNOWN_SETS.items() if known.kind == "built-in")
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN_SETS if name not in BUILT_IN])
 def test_every_known_set_can_be_read(name: str) -> None:
     known = KNOWN_SETS[name]
 
@@ -24,6 +27,20 @@ def test_every_known_set_can_be_read(name: str) -> None:
     assert known.answer_form in ANSWER_FORMS
     assert set(known.columns) <= set(ROLES)
     assert (known.hub is None) == (not known.columns)
+
+
+def test_the_built_in_sets_are_those_of_the_task() -> None:
+    assert BUILT_IN == ("abacus", "abacus-easy", "abacus-medium", "abacus-hard", "abacus-long") == tuple(abacus.SETS)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_built_in_set_is_made_without_files_or_hub(name: str) -> None:
+    known = KNOWN_SETS[name]
+
+    assert known_name(name) == name
+    assert (known.files, known.hub, dict(known.columns), known.answer_form) == ((), None, {}, "text")
+    assert known.rows == (20_000 if name == "abacus" else 200)
+    assert len(load_problems(name, limit=200)) == 200
 
 
 @pytest.mark.parametrize(
@@ -37,6 +54,7 @@ def test_every_known_set_can_be_read(name: str) -> None:
         ("STILL3", "still-3"),
         ("math", "math-train"),
         ("gsm8k-test", "gsm8k"),
+        ("Abacus_Easy", "abacus-easy"),
         ("imo", None),
     ],
 )

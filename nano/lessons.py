@@ -1,0 +1,124 @@
+"""What the embedded model is taught: worked solutions with deliberate mistakes, asked directly and in debates.
+
+A solution works through an exercise line by line, and a wrong result is carried on. There are two kinds of mistakes:
+
+slips           any result may be off by a little; they are rare and independent, so a vote of several samples mends
+                them
+lost carries    a carry or borrow is forgotten, seldom as a rule, but more often than not where a 9 is added or taken
+                away: a habit that all samples share, which no vote mends and no lower temperature, but training does
+
+So the model is right about two times in three. In a debate a line is, with probability TAKE_OVER, taken over from an
+agent that has the same left side, right or wrong, and else worked out: the model knows how to look at others, and not
+yet when to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mada.debate.prompts import Prompts
+from mada.debate.response import Response
+from mada.problems.abacus.exercise import Exercise, Step
+from mada.problems.abacus.levels import LEVELS, draw_exercise
+from mada.problems.abacus.wording import worded
+
+SLIP = 0.06
+SLIPS = (1, 2, 10, 20)
+LOST_CARRY = 0.06
+LOST_CARRY_OF_NINE = 0.55
+TAKE_OVER = 0.3
+MOST_CARELESS = 2.0
+CUT_OFF_SHARE = 0.03
+LEVEL_SHARES = {"easy": 0.3, "medium": 0.3, "hard": 0.3, "long": 0.1}
+
+FINAL = "Therefore, the final answer is: $\\boxed{"
+FINAL_END = "}$. I hope it is correct"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a solution, such as `47 + 38 = 85`."""
+
+    left: str
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What the model is asked, and a reply to imitate."""
+
+    prompt: str
+    reply: str
+
+
+def solve(
+    exercise: Exercise,
+    random: np.random.Generator,
+    *,
+    carelessness: float = 1.0,
+    peers: Sequence[Sequence[Line]] = (),
+) -> tuple[Line, ...]:
+    """Work through an exercise, with mistakes now and then; with peers, take over some of their lines."""
+    value = exercise.start
+    lines: list[Line] = []
+    for step in exercise.steps:
+        left = f"{value} {step.sign} {step.operand}"
+        offered = [line.result for peer in peers for line in peer if line.left == left]
+        if offered and random.random() < TAKE_OVER:
+            value = int(random.choice(offered))
+        else:
+            value = step.applied(value) + _mistake(value, step, random, carelessness=carelessness)
+        lines.append(Line(left, value))
+    return tuple(lines)
+
+
+def _mistake(value: int, step: Step, random: np.random.Generator, *, carelessness: float) -> int:
+    """Return by how much a result is off; mostly 0."""
+    if random.random() < SLIP * carelessness:
+        return int(random.choice(SLIPS)) * (1 if random.random() < 0.5 else -1)
+    lost = LOST_CARRY_OF_NINE if step.operand % 10 == 9 else LOST_CARRY
+    if _carries(value, step) and random.random() < lost * carelessness:
+        return -10 if step.sign == "+" else 10
+    return 0
+
+
+def _carries(value: int, step: Step) -> bool:
+    if step.sign == "+":
+        return value % 10 + step.operand % 10 >= 10
+    return step.sign == "-" and value % 10 < step.operand % 10
+
+
+def written(lines: Sequence[Line]) -> str:
+    """Write a solution as the paper's prompt asks: the steps, then the answer in its box."""
+    steps = "".join(f"{line.left} = {line.result}\n" for line in lines)
+    return f"{steps}{FINAL}{lines[-1].result}{FINAL_END}"
+
+
+def direct_lesson(random: np.random.Generator) -> Lesson:
+    """Return a question and a solution of it."""
+    exercise = _exercise(random)
+    return Lesson(Prompts().ask(worded(exercise, random)), written(solve(exercise, random)))
+
+
+def debate_lesson(random: np.random.Generator) -> Lesson:
+    """Return a question with other agents' solutions, good and bad, and a solution that looks at them."""
+    exercise = _exercise(random)
+    question, prompts = worded(exercise, random), Prompts()
+    count = 3 if random.random() < 0.6 else int(random.integers(1, 7))
+    peers = [solve(exercise, random, carelessness=MOST_CARELESS * random.random()) for _ in range(count)]
+    shared = [prompts.shared(_response(peer, random)) for peer in peers]
+    reply = solve(exercise, random, peers=peers)
+    return Lesson(prompts.ask_again(question, shared), written(reply))
+
+
+def _exercise(random: np.random.Generator) -> Exercise:
+    level = str(random.choice(list(LEVEL_SHARES), p=list(LEVEL_SHARES.values())))
+    return draw_exercise(LEVELS[level], random)
+
+
+def _response(lines: Sequence[Line], random: np.random.Generator) -> Response:
+    text = written(lines)
+    if random.random() < CUT_OFF_SHARE:
+        return Response(text[: int(random.integers(1, len(text)))], None, 0, stop="length")
+    return Response(text, str(lines[-1].result), 0)

@@ -1,0 +1,200 @@
+"""The embedded model's lessons: which mistakes they hold and how often, and that they ask as mada does."""
+
+import re
+
+import numpy as np
+import pytest
+
+from lessons import (
+    CUT_OFF_SHARE,
+    LEVEL_SHARES,
+    LOST_CARRY,
+    LOST_CARRY_OF_NINE,
+    SLIP,
+    SLIPS,
+    TAKE_OVER,
+    Lesson,
+    Line,
+    debate_lesson,
+    direct_lesson,
+    solve,
+    written,
+)
+from mada.debate.prompts import CUT_OFF, Prompts
+from mada.grading.extraction import extract_answer
+from mada.problems.abacus.exercise import Exercise, Step
+from mada.problems.abacus.levels import LEVELS, draw_exercise
+from mada.seeds import rng
+
+CHAIN = Exercise(47, (Step("+", 38), Step("-", 16), Step("*", 2)))
+LINE = re.compile(r"(-?\d+) ([-+*]) (\d+) = (-?\d+)")
+BLOCK = re.compile(r"One agent's response:\n```\n(.*?)\n```", re.DOTALL)
+
+
+def errors(start: int, step: Step, *, count: int = 4000, carelessness: float = 1.0) -> dict[int, float]:
+    """Solve a sum of one step many times; returns by how much results are off, and how often."""
+    random, right = rng(0, "errors"), step.applied(start)
+    results = [
+        solve(Exercise(start, (step,)), random, carelessness=carelessness)[0].result - right for _ in range(count)
+    ]
+    return {int(value): results.count(int(value)) / count for value in np.unique(results)}
+
+
+def spread(share: float, count: int = 4000) -> float:
+    """Four standard deviations of a share of so many draws."""
+    return 4 * (share * (1 - share) / count) ** 0.5
+
+
+def recalculated(reply: str) -> list[tuple[int, str, int, int]]:
+    *lines, _ = reply.split("\n")
+    matches = [LINE.fullmatch(line) for line in lines]
+    assert all(matches)
+    return [(int(found[1]), found[2], int(found[3]), int(found[4])) for found in matches if found]
+
+
+def test_a_careful_solution() -> None:
+    lines = solve(CHAIN, rng(0), carelessness=0.0)
+
+    assert lines == (Line("47 + 38", 85), Line("85 - 16", 69), Line("69 * 2", 138))
+    assert written(lines) == (
+        "47 + 38 = 85\n85 - 16 = 69\n69 * 2 = 138\nTherefore, the final answer is: $\\boxed{138}$. I hope it is correct"
+    )
+
+
+def test_a_wrong_result_is_carried_on() -> None:
+    wrong = 0
+    for number in range(500):
+        exercise = draw_exercise(LEVELS["hard"], rng(0, "carried", number))
+        lines = solve(exercise, rng(1, "carried", number), carelessness=2.0)
+        values = [exercise.start, *(line.result for line in lines)]
+        assert [line.left for line in lines] == [
+            f"{value} {step.sign} {step.operand}" for value, step in zip(values[:-1], exercise.steps, strict=True)
+        ]
+        wrong += lines[-1].result != exercise.answer
+    assert 250 < wrong < 450
+
+
+def test_slips_are_rare_and_small_and_as_often_up_as_down() -> None:
+    found = errors(41, Step("+", 12))  # nothing to carry
+
+    assert set(found) == {0, *SLIPS, *(-size for size in SLIPS)}
+    assert 1 - found.pop(0) == pytest.approx(SLIP, abs=spread(SLIP))
+    assert found == pytest.approx(dict.fromkeys(found, SLIP / 8), abs=spread(SLIP / 8))
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "off", "share"),
+    [
+        (47, Step("+", 38), -10, LOST_CARRY),
+        (52, Step("-", 38), 10, LOST_CARRY),
+        (47, Step("+", 29), -10, LOST_CARRY_OF_NINE),
+        (52, Step("-", 29), 10, LOST_CARRY_OF_NINE),
+        (40, Step("+", 29), -10, 0.0),  # a nine and no carry
+        (49, Step("-", 29), 10, 0.0),
+        (39, Step("+", 12), -10, LOST_CARRY),  # the nine that counts is the one that is added
+        (19, Step("*", 5), -10, 0.0),
+    ],
+)
+def test_carries_are_lost_more_often_than_not_where_there_is_a_nine(
+    start: int, step: Step, off: int, share: float
+) -> None:
+    expected = SLIP / 8 + (1 - SLIP) * share  # a slip may be of ten, too
+
+    assert errors(start, step)[off] == pytest.approx(expected, abs=spread(expected))
+
+
+def test_the_habit_is_what_no_vote_mends() -> None:
+    assert (1 - SLIP) * LOST_CARRY_OF_NINE > 0.5 > SLIP + LOST_CARRY
+
+
+def test_carelessness_multiplies_mistakes() -> None:
+    expected = 2 * SLIP + (1 - 2 * SLIP) * 2 * LOST_CARRY
+
+    assert 1 - errors(47, Step("+", 38), carelessness=2.0)[0] == pytest.approx(expected, abs=spread(expected))
+    assert errors(47, Step("+", 29), carelessness=0.0) == {0: 1.0}
+
+
+def test_a_line_is_taken_over_from_an_equal_left_side_right_or_wrong() -> None:
+    peers = [[Line("47 + 38", 500)], [Line("47 + 38", 700), Line("700 - 16", 1)]]
+    random, count = rng(0, "taken"), 4000
+    solutions = [solve(CHAIN, random, carelessness=0.0, peers=peers) for _ in range(count)]
+    first = [lines[0].result for lines in solutions]
+
+    assert set(first) == {85, 500, 700}
+    for value, share in {85: 1 - TAKE_OVER, 500: TAKE_OVER / 2, 700: TAKE_OVER / 2}.items():
+        assert first.count(value) / count == pytest.approx(share, abs=spread(share))
+    second = [lines[1] for lines in solutions if lines[0].result == 700]
+    assert {line.left for line in second} == {"700 - 16"}
+    taken = [line.result for line in second].count(1) / len(second)
+    assert taken == pytest.approx(TAKE_OVER, abs=spread(TAKE_OVER, len(second)))
+
+
+def test_nothing_is_taken_over_from_another_left_side() -> None:
+    peers = [[Line("47 + 39", 500), Line("47 - 38", 501), Line("38 + 47", 502)], [Line("84 - 16", 503)]]
+
+    assert {solve(CHAIN, rng(0, number), carelessness=0.0, peers=peers) for number in range(100)} == {
+        solve(CHAIN, rng(0), carelessness=0.0)
+    }
+
+
+@pytest.mark.parametrize("make", [direct_lesson, debate_lesson])
+def test_the_answer_line_gives_the_last_result(make) -> None:
+    random = rng(0, "answers")
+    for _ in range(300):
+        reply = make(random).reply
+        lines = recalculated(reply)
+        assert extract_answer(reply) == str(lines[-1][3])
+        # Each line begins with the result of the one before.
+        assert [line[0] for line in lines[1:]] == [line[3] for line in lines[:-1]]
+
+
+def test_direct_lessons_ask_as_generators_are_asked() -> None:
+    lesson = direct_lesson(rng(0, "direct"))
+    question = lesson.prompt.removeprefix(Prompts().ask(""))
+
+    assert lesson.prompt == Prompts().ask(question)
+    first = recalculated(lesson.reply)[0]
+    assert str(first[0]) in question
+    assert str(first[2]) in question
+
+
+def asked_again(lesson: Lesson) -> tuple[str, list[str]]:
+    """Take a debate lesson's prompt apart; returns the question and what was shared."""
+    question, _, _ = lesson.prompt.removeprefix(Prompts().ask("")).partition("\n\n")
+    return question, BLOCK.findall(lesson.prompt)
+
+
+def test_debate_lessons_ask_as_critics_are_asked() -> None:
+    random, counts, cut_off = rng(0, "debate"), [0] * 7, 0
+    for _ in range(1500):
+        lesson = debate_lesson(random)
+        question, shared = asked_again(lesson)
+        assert lesson.prompt == Prompts().ask_again(question, shared)
+        counts[len(shared)] += 1
+        for one in shared:
+            complete = recalculated(one) and extract_answer(one) if not one.endswith(CUT_OFF) else None
+            assert (complete is None) == one.endswith(f" {CUT_OFF}")
+            cut_off += complete is None
+    number = sum(size * count for size, count in enumerate(counts))
+
+    assert counts[0] == 0
+    assert counts[3] / 1500 == pytest.approx(0.6 + 0.4 / 6, abs=spread(0.67, 1500))
+    assert min(counts[1:]) > 50
+    assert cut_off / number == pytest.approx(CUT_OFF_SHARE, abs=spread(CUT_OFF_SHARE, number))
+
+
+def test_a_tenth_of_the_lessons_are_long_chains() -> None:
+    random, count = rng(0, "levels"), 2000
+    steps = [len(recalculated(direct_lesson(random).reply)) for _ in range(count)]
+
+    assert sum(LEVEL_SHARES.values()) == pytest.approx(1)
+    assert LEVEL_SHARES["long"] == 0.1
+    assert set(steps) == set(range(2, 9))
+    assert sum(one >= 6 for one in steps) / count == pytest.approx(0.1, abs=spread(0.1, count))
+
+
+def test_lessons_depend_on_their_seed_alone() -> None:
+    assert [make(rng(5, "same")) for make in (direct_lesson, debate_lesson)] == [
+        make(rng(5, "same")) for make in (direct_lesson, debate_lesson)
+    ]
+    assert direct_lesson(rng(5, "same")) != direct_lesson(rng(6, "same"))

@@ -1,0 +1,93 @@
+"""`nano/vocabulary.py` and `nano/train.py`: the committed tokenizer is what they make, and what they write loads."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lessons import direct_lesson
+from mada.debate.prompts import CUT_OFF, Prompts
+from mada.models.loading import EMBEDDED, load_base
+from mada.seeds import rng
+from train import WINDOW, Lessons, learning_rate
+from vocabulary import ASSISTANT, END, PAD, USER, make_tokenizer, phrases, save_tokenizer
+
+SCRIPT = Path(__file__).resolve().parents[3] / "nano" / "train.py"
+COMMITTED = EMBEDDED["mada-nano"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """Make the tokenizer as `train.py` does."""
+    random = rng(0, "vocabulary")
+    lessons = [direct_lesson(random) for _ in range(4000)]
+    return make_tokenizer([part for lesson in lessons for part in (lesson.prompt, lesson.reply)])
+
+
+def test_the_committed_tokenizer_is_the_one_that_is_made(tokenizer, tmp_path: Path) -> None:
+    save_tokenizer(tokenizer, tmp_path, window=WINDOW)
+
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert json.loads((tmp_path / name).read_text()) == json.loads((COMMITTED / name).read_text())
+
+
+def test_the_prompts_parts_are_tokens(tokenizer) -> None:
+    assert phrases()[0] == Prompts().ask("")
+    assert phrases()[-3:] == [
+        *("Therefore, the final answer is: $\\boxed{", "}$. I hope it is correct"),
+        f" {CUT_OFF}",
+    ]
+    assert [len(tokenizer.encode(phrase).ids) for phrase in phrases()] == [1] * 8
+
+
+def test_a_batch_of_lessons_asks_for_the_replies_alone(tokenizer) -> None:
+    ids, labels = next(iter(Lessons(direct_lesson, tokenizer, batch=3, seed=0)))
+    random = rng(0, "direct_lesson", 0)
+
+    assert ids.shape[1] % 32 == 0
+    for row in range(3):
+        lesson = direct_lesson(random)
+        prompt = tokenizer.encode(f"{USER}{lesson.prompt}{END}{ASSISTANT}").ids
+        reply = tokenizer.encode(f"{lesson.reply}{END}").ids
+        padding = ids.shape[1] - len(prompt) - len(reply)
+        assert ids[row].tolist() == prompt + reply + [tokenizer.token_to_id(PAD)] * padding
+        assert labels[row].tolist() == [-100] * len(prompt) + reply + [-100] * padding
+
+
+def test_the_learning_rate_rises_and_falls() -> None:
+    rates = [learning_rate(step, steps=100, peak=1.0) for step in range(100)]
+
+    assert rates[:6] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0, 1.0])
+    assert rates[5:] == sorted(rates[5:], reverse=True)
+    assert rates[-1] == pytest.approx(0.02 + 0.49 * (1 + math.cos(math.pi * 94 / 95)))
+
+
+@pytest.mark.slow
+def test_a_short_training_writes_a_model_that_loads(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    few = ("--steps", "2", "--direct-batch", "2", "--debate-batch", "2", "--workers", "0", "--problems", "2")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(SCRIPT), str(folder), *few],
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+    first, *benchmarks = done.stdout.splitlines()
+    assert first == "2,104,960 parameters, 691 tokens"
+    assert [line.partition(":")[0] for line in benchmarks] == [
+        *("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long"),
+    ]
+    base, committed = load_base(str(folder), device="cpu"), load_base("mada-nano", device="cpu")
+    assert {name: weight.shape for name, weight in base.model.named_parameters()} == {
+        name: weight.shape for name, weight in committed.model.named_parameters()
+    }
+    made, kept = (json.loads((place / "config.json").read_text()) for place in (folder, COMMITTED))
+    assert {**made, "transformers_version": kept["transformers_version"]} == kept

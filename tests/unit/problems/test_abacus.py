@@ -1,0 +1,349 @@
+"""The built-in task: every text states its exercise, every answer is right, and the sets never change."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mada.errors import DataError
+from mada.problems import Problem, load_problems, remove_copies
+from mada.problems.abacus import SETS, abacus_problems
+from mada.problems.abacus.exercise import LARGEST, Exercise, Step
+from mada.problems.abacus.levels import LEVELS, draw_exercise
+from mada.problems.abacus.wording import PEOPLE, STORIES, worded
+from mada.seeds import rng
+
+TRAINING = "abacus"
+BENCHMARKS = ("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long")
+
+# The sentences of the three forms, written down apart from the code that makes them: what each does to the number.
+SUM = re.compile(r"(?:What is|Calculate|Find the value of) (\d+(?: [-+*] \d+)+)[?.]")
+OPENINGS = ("Start with #.", "Think of the number #.")
+INSTRUCTIONS = {
+    "Add #.": "+",
+    "Then add #.": "+",
+    "Subtract #.": "-",
+    "Take away #.": "-",
+    "Multiply by #.": "*",
+}
+GROUPS = {
+    "WHO has # bags with # coins each.",
+    "There are # rooms with # people each.",
+    "There are # shelves with # books each.",
+    "WHO plays # games and wins # points in each.",
+    "WHO fills a tank with # buckets of # litres each.",
+    "WHO bakes # trays with # cookies each.",
+}
+STARTS = {
+    "WHO has # coins.": 0,
+    "WHO owns # coins.": 0,
+    "A bus leaves with # people.": 1,
+    "There are # people on a train.": 1,
+    "A library has # books.": 2,
+    "A shop has # books.": 2,
+    "WHO has # points in a game.": 3,
+    "WHO starts a game with # points.": 3,
+    "A tank holds # litres of water.": 4,
+    "There are # litres of water in a tank.": 4,
+    "WHO bakes # cookies.": 5,
+    "There are # cookies in a jar.": 5,
+}
+MORE = {
+    *("WHO finds # more.", "WHO earns # coins.", "A friend gives WHO # coins."),
+    *("Then # people come in.", "# more people join."),
+    *("It buys # books.", "# new books arrive.", "Someone brings # books."),
+    *("WHO wins # points.", "WHO gets # more."),
+    *("Rain adds # litres.", "# litres flow in."),
+    *("WHO bakes # more.", "Then # cookies are added."),
+}
+FEWER = {
+    *("WHO spends #.", "WHO loses # coins.", "WHO gives # to a friend."),
+    *("Then # people leave.", "# people go home."),
+    *("It sells # books.", "# books are lent.", "Someone takes # books."),
+    *("WHO loses # points.", "A mistake costs # points."),
+    *("# litres flow out.", "WHO uses # litres."),
+    *("The children eat # cookies.", "WHO sells #.", "# cookies break."),
+}
+# "How many", "How much", "What is the …", "Which number …": the question does nothing to the number.
+QUESTION = re.compile(r"(?:How many|How much|What is the|Which number) [^\d?]*\?")
+
+
+def understood(text: str) -> Exercise:
+    """Read an exercise back from its words, as a pupil would."""
+    bare = SUM.fullmatch(text)
+    if bare:
+        start, *rest = bare[1].split()
+        return Exercise(int(start), tuple(itertools.starmap(step, zip(rest[::2], rest[1::2], strict=True))))
+    *sentences, question = re.findall(r"[^.?]+[.?]", text)
+    assert QUESTION.fullmatch(question.strip()), question
+    (opening, first), *events = [plain(sentence) for sentence in sentences]
+    if opening in GROUPS:
+        return Exercise(first[1], (step("*", first[0]), *(step(sign_of(one), *numbers) for one, numbers in events)))
+    assert opening in OPENINGS or opening in STARTS, opening
+    return Exercise(first[0], tuple(step(sign_of(one), *numbers) for one, numbers in events))
+
+
+def plain(sentence: str) -> tuple[str, list[int]]:
+    numbers = [int(number) for number in re.findall(r"\d+", sentence)]
+    nameless = re.sub(rf"\b(?:{'|'.join(PEOPLE)})\b", "WHO", sentence.strip())
+    return re.sub(r"\d+", "#", nameless), numbers
+
+
+def sign_of(sentence: str) -> str:
+    if sentence in INSTRUCTIONS:
+        return INSTRUCTIONS[sentence]
+    assert (sentence in MORE) != (sentence in FEWER), sentence
+    return "+" if sentence in MORE else "-"
+
+
+def step(sign: str, operand: str | int) -> Step:
+    assert sign in ("+", "-", "*")
+    return Step(sign, int(operand))
+
+
+def worked_out(exercise: Exercise) -> Iterator[int]:
+    """Do the sum here, without the code under test; a product, if any, comes first, so the order is the written one."""
+    value = exercise.start
+    assert all(one.sign != "*" for one in exercise.steps[1:])
+    for one in exercise.steps:
+        value = {"+": value + one.operand, "-": value - one.operand, "*": value * one.operand}[one.sign]
+        yield value
+
+
+@pytest.fixture(scope="module")
+def training() -> list[Problem]:
+    return list(abacus_problems(TRAINING))
+
+
+@pytest.fixture(scope="module")
+def benchmarks() -> dict[str, list[Problem]]:
+    return {name: list(abacus_problems(name)) for name in BENCHMARKS}
+
+
+@given(st.integers(0, 2**63 - 1), st.sampled_from(sorted(LEVELS)))
+def test_a_text_states_its_exercise_and_no_number_leaves_the_range(seed: int, name: str) -> None:
+    random, level = np.random.default_rng(seed), LEVELS[name]
+
+    exercise = draw_exercise(level, random)
+
+    assert level.steps[0] <= len(exercise.steps) <= level.steps[1]
+    assert list(exercise.values()) == list(worked_out(exercise))
+    assert all(0 <= value <= LARGEST == 999 for value in (exercise.start, *exercise.values()))
+    assert understood(worded(exercise, random)) == exercise
+
+
+def test_an_exercise_by_hand() -> None:
+    exercise = Exercise(12, (Step("*", 4), Step("+", 31), Step("-", 79)))
+
+    assert list(exercise.values()) == [48, 79, 0]
+    assert exercise.answer == 0
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_answer_of_a_benchmark_is_right(name: str, benchmarks: dict[str, list[Problem]]) -> None:
+    low, high = LEVELS[name.removeprefix("abacus-")].steps
+    counts = {len(understood(problem.question).steps) for problem in benchmarks[name]}
+
+    assert counts == set(range(low, high + 1))
+    for problem in benchmarks[name]:
+        values = list(worked_out(understood(problem.question)))
+        assert problem.answer == str(values[-1])
+        assert 0 <= min(values) <= max(values) <= 999
+
+
+def test_every_training_answer_is_right_and_no_chain_is_as_long_as_the_long_ones(
+    training: list[Problem], benchmarks: dict[str, list[Problem]]
+) -> None:
+    exercises = [understood(problem.question) for problem in training]
+
+    assert [problem.answer for problem in training] == [str(list(worked_out(one))[-1]) for one in exercises]
+    assert {len(one.steps) for one in exercises} == {2, 3, 4, 5}
+    assert min(len(understood(problem.question).steps) for problem in benchmarks["abacus-long"]) == 6
+
+
+def test_levels_differ() -> None:
+    drawn = {
+        name: [draw_exercise(level, rng(0, name, number)) for number in range(400)] for name, level in LEVELS.items()
+    }
+    multiplied = {name: sum(one.steps[0].sign == "*" for one in each) / 400 for name, each in drawn.items()}
+    operands = {
+        name: {one.operand for exercise in each for one in exercise.steps if one.sign != "*"}
+        for name, each in drawn.items()
+    }
+
+    assert {name: (level.steps, level.numbers) for name, level in LEVELS.items()} == {
+        "easy": ((2, 3), (2, 50)),
+        "medium": ((3, 4), (10, 99)),
+        "hard": ((4, 5), (10, 99)),
+        "long": ((6, 8), (10, 99)),
+    }
+    assert multiplied["easy"] == 0
+    assert {name: multiplied[name] for name in ("medium", "hard", "long")} == pytest.approx(
+        {"medium": 0.2, "hard": 0.5, "long": 0.2}, abs=0.08
+    )
+    assert operands.pop("easy") == set(range(2, 51))
+    assert all(drawn == set(range(10, 100)) for drawn in operands.values())
+
+
+def test_training_takes_its_levels_in_turn(training: list[Problem]) -> None:
+    steps = [len(understood(problem.question).steps) for problem in training]
+
+    assert [set(steps[offset::3]) for offset in range(3)] == [{3, 4}, {4, 5}, {2, 3}]  # medium, hard, easy
+
+
+def test_all_forms_and_stories_occur(training: list[Problem]) -> None:
+    forms = {"sum": 0, "instructions": 0, "story": 0}
+    stories: set[int] = set()
+    groups: set[str] = set()
+    said: set[str] = set()
+    for problem in training[:3000]:
+        if SUM.fullmatch(problem.question):
+            forms["sum"] += 1
+            continue
+        opening, *events = [plain(sentence)[0] for sentence in re.findall(r"[^.?]+\.", problem.question)]
+        said.update(events)
+        if opening in OPENINGS:
+            forms["instructions"] += 1
+            continue
+        forms["story"] += 1
+        if opening in GROUPS:
+            groups.add(opening)
+        else:
+            stories.add(STARTS[opening])
+
+    # 3,000 draws with probability 1/4 have a standard deviation of 24.
+    assert forms == pytest.approx({"sum": 750, "instructions": 750, "story": 1500}, abs=100)
+    assert stories == set(range(6)) == set(range(len(STORIES)))
+    assert groups == GROUPS
+    assert said == {*MORE, *FEWER, *INSTRUCTIONS}
+
+
+def test_a_problem_depends_on_its_set_and_number_alone(training: list[Problem]) -> None:
+    shorter = list(abacus_problems(TRAINING, limit=7))
+    later = next(itertools.islice(abacus_problems(TRAINING), 4, None))
+
+    assert training[:7] == shorter
+    assert later == shorter[4]
+    first = {name: next(abacus_problems(name)).question for name in SETS}
+    assert len(set(first.values())) == len(SETS)
+
+
+FIXED = {
+    "abacus": [
+        ("Think of the number 21. Multiply by 2. Then add 15. Subtract 34. Subtract 15. Which number do you get?", "8"),
+        (
+            "A tank holds 42 litres of water. 15 litres flow out. Rain adds 12 litres. Grace uses 15 litres. "
+            "77 litres flow in. 48 litres flow in. How much water is left?",
+            "149",
+        ),
+    ],
+    "abacus-easy": [
+        ("Calculate 29 - 24 + 9 - 9.", "5"),
+        (
+            "Kim has 10 coins. Kim loses 6 coins. Kim spends 4. Kim earns 37 coins. How many coins does Kim have now?",
+            "37",
+        ),
+    ],
+    "abacus-medium": [
+        ("Start with 85. Then add 21. Subtract 28. Add 88. Then add 81. Which number do you get?", "247"),
+        (
+            "Cleo owns 58 coins. Cleo gives 15 to a friend. Cleo spends 24. A friend gives Cleo 38 coins. "
+            "How many coins does Cleo have now?",
+            "57",
+        ),
+    ],
+    "abacus-hard": [
+        (
+            "A shop has 58 books. Someone brings 66 books. Someone brings 36 books. It sells 72 books. "
+            "69 new books arrive. 77 books are lent. How many books are there now?",
+            "80",
+        ),
+        ("Think of the number 10. Multiply by 5. Subtract 42. Add 69. Then add 35. What is the result?", "112"),
+    ],
+    "abacus-long": [
+        (
+            "Start with 62. Then add 74. Add 79. Subtract 22. Take away 95. Subtract 84. Subtract 10. Add 21. "
+            "Which number do you get?",
+            "25",
+        ),
+        (
+            "A bus leaves with 14 people. Then 74 people come in. 92 more people join. Then 36 people leave. "
+            "Then 25 people come in. 97 people go home. 25 people go home. Then 63 people come in. 12 people go home. "
+            "How many people are left?",
+            "98",
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_sets_are_fixed(name: str) -> None:
+    (question_1, answer_1), (question_2, answer_2) = FIXED[name]
+
+    assert list(abacus_problems(name, limit=2)) == [
+        Problem(question=question_1, answer=answer_1, id=f"{name}/1", source=name),
+        Problem(question=question_2, answer=answer_2, id=f"{name}/2", source=name),
+    ]
+
+
+def test_ids_are_unique_and_benchmarks_hold_no_problem_twice(
+    training: list[Problem], benchmarks: dict[str, list[Problem]]
+) -> None:
+    everything = [*training, *itertools.chain.from_iterable(benchmarks.values())]
+
+    assert len({problem.id for problem in everything}) == len(everything) == 20_800
+    assert len({problem.question for each in benchmarks.values() for problem in each}) == 800
+
+
+def test_no_benchmark_problem_is_trained_on(training: list[Problem], benchmarks: dict[str, list[Problem]]) -> None:
+    assert remove_copies(training, benchmarks).dropped == dict.fromkeys(BENCHMARKS, 0)
+
+
+def test_a_longer_list_may_hold_copies_and_they_are_found(benchmarks: dict[str, list[Problem]]) -> None:
+    copy = benchmarks["abacus-easy"][0]
+    reworded = Problem(question=copy.question.upper(), answer=copy.answer, id="copy", source="test")
+    cleaned = remove_copies([*abacus_problems(TRAINING, limit=5), reworded], benchmarks)
+
+    assert cleaned.dropped == {**dict.fromkeys(BENCHMARKS, 0), "abacus-easy": 1}
+    assert cleaned.kept == tuple(abacus_problems(TRAINING, limit=5))
+
+
+def test_the_endless_set_gives_as_many_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [problem.id for problem in itertools.islice(abacus_problems(TRAINING, limit=10**12), 2)] == [
+        "abacus/1",
+        "abacus/2",
+    ]
+    monkeypatch.setitem(SETS, TRAINING, replace(SETS[TRAINING], rows=30))
+    unlimited, more = load_problems("abacus"), load_problems("abacus", limit=50)
+
+    assert [problem.id for problem in more] == [f"abacus/{number}" for number in range(1, 51)]
+    assert unlimited == more[:30] == list(abacus_problems(TRAINING, limit=30))
+
+
+def test_without_a_limit_the_endless_set_ends_somewhere(training: list[Problem]) -> None:
+    assert (len(training), training[-1].id) == (20_000, "abacus/20000")
+
+
+def test_a_benchmark_has_two_hundred_problems_whatever_is_asked_for() -> None:
+    for name in BENCHMARKS:
+        assert [problem.id for problem in load_problems(name, limit=500)] == [
+            f"{name}/{number}" for number in range(1, 201)
+        ]
+
+
+@pytest.mark.parametrize("written", ["abacus_easy", "Abacus Easy", "ABACUS-EASY", "abacuseasy"])
+def test_names_are_recognised_however_they_are_written(written: str) -> None:
+    assert load_problems(written, limit=3) == list(abacus_problems("abacus-easy", limit=3))
+
+
+def test_a_built_in_set_is_made_here_and_needs_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADA_DATA", str(tmp_path))
+    assert load_problems("abacus-easy", limit=1)[0].answer == "5"
+    with pytest.raises(DataError, match="abacus: config, split and revision choose within a Hub data set"):
+        load_problems("abacus", split="train")
