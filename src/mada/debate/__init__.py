@@ -1,1 +1,1 @@
-"""Debate: the prompts agents see, and how they are fitted into a model's window (P1–P3)."""
+"""Debate: what agents see (P1–P3), who speaks when (I1), what was said, and the verdict (I2)."""

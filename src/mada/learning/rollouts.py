@@ -1,16 +1,14 @@
 """Rollouts: all agents' groups of a step, sampled at once, each scored as soon as it is there."""
 
-import asyncio
 import math
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
+from mada.concurrency import all_or_none
 from mada.errors import LearningError
 from mada.learning.prompts import Reward, Scorer, TrainingPrompt
 from mada.models.engines import Completion, Engine, Sampling
 
-T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Told how many groups are done, of how many."""
 
@@ -72,21 +70,6 @@ async def sample_groups(
         return group
 
     return await all_or_none([group_of(request) for request in requests])
-
-
-async def all_or_none(coroutines: Sequence[Coroutine[object, object, T]]) -> list[T]:
-    """Run coroutines at once. The first failure, or being cancelled, ends the others before it is raised.
-
-    `asyncio.gather` alone would leave the others running, and sampling, after the run has ended.
-    """
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        unfinished = [task for task in tasks if not task.done()]
-        for task in unfinished:
-            task.cancel()
-        await asyncio.gather(*unfinished, return_exceptions=True)
 
 
 def _checked(rewards: Sequence[Reward], *, request: GroupRequest, size: int) -> tuple[Reward, ...]:

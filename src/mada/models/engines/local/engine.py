@@ -24,7 +24,7 @@ class EngineStatistics:
     """What an engine has done so far: for throughput, and for how full its batches were."""
 
     prompt_tokens: int = 0
-    """Prompt tokens read; a prompt shared by a group counts once."""
+    """Prompt tokens read; a prompt shared by a group, or by requests that begin together, counts once."""
     generated_tokens: int = 0
     steps: int = 0
     rows_stepped: int = 0
@@ -193,7 +193,7 @@ class LocalEngine:
             if request.started == request.count:
                 self._waiting.popleft()
         self._batch.place(begun)
-        for chunk in _chunks(fresh, tokens=self._limits.prompt_tokens):
+        for chunk in _chunks(_alike(fresh), tokens=self._limits.prompt_tokens):
             self._read(chunk)
         self._draw_first(begun)
 
@@ -204,11 +204,12 @@ class LocalEngine:
         self._rows += rows
         return rows
 
-    def _read(self, requests: list[Request]) -> None:
-        """Read several prompts at once, each into the slots of all its rows."""
+    def _read(self, alike: list[list[Request]]) -> None:
+        """Read several prompts at once, each into the slots of all rows of all requests that begin with it."""
+        requests = [same[0] for same in alike]
         width = max(len(request.prompt_ids) for request in requests)
         padded = [[*request.prompt_ids, *[0] * (width - len(request.prompt_ids))] for request in requests]
-        pairs = [(row.slot, place) for place, request in enumerate(requests) for row in request.rows]
+        pairs = [(row.slot, place) for place, same in enumerate(alike) for request in same for row in request.rows]
         device = self._batch.device
         prompts = Prompts(
             ids_PT=torch.tensor(padded, device=device),
@@ -218,9 +219,11 @@ class LocalEngine:
             prompts_N=torch.tensor([place for _, place in pairs], device=device),
         )
         logits_PV = self._batch.network.read(prompts, self._batch.cache)
-        for request, logits in zip(requests, logits_PV, strict=True):
-            request.last_logits = logits.clone()
-            self.statistics.prompt_tokens += len(request.prompt_ids)
+        for same, logits in zip(alike, logits_PV, strict=True):
+            kept = logits.clone()
+            for request in same:
+                request.last_logits = kept
+            self.statistics.prompt_tokens += len(same[0].prompt_ids)
 
     def _draw_first(self, rows: list[Row]) -> None:
         logits: list[Tensor] = []
@@ -256,13 +259,21 @@ def _is_filtered(sampling: Sampling) -> bool:
     return sampling.top_p < 1 or sampling.top_k is not None
 
 
-def _chunks(requests: list[Request], *, tokens: int) -> list[list[Request]]:
-    """Cut requests into batches of at most so many tokens, padding included; prompts of like length together."""
-    chunks: list[list[Request]] = []
-    for request in sorted(requests, key=lambda request: len(request.prompt_ids)):
+def _alike(requests: list[Request]) -> list[list[Request]]:
+    """Put requests with the same prompt to the same agent together, such as a vote's, whose prompt is read once."""
+    found: dict[tuple[int, tuple[int, ...]], list[Request]] = {}
+    for request in requests:
+        found.setdefault((request.agent, request.prompt_ids), []).append(request)
+    return list(found.values())
+
+
+def _chunks(alike: list[list[Request]], *, tokens: int) -> list[list[list[Request]]]:
+    """Cut prompts into batches of at most so many tokens, padding included; prompts of like length together."""
+    chunks: list[list[list[Request]]] = []
+    for same in sorted(alike, key=lambda same: len(same[0].prompt_ids)):
         # Sorted, so the newest is the longest, and decides the padded width.
-        if chunks and (len(chunks[-1]) + 1) * len(request.prompt_ids) <= tokens:
-            chunks[-1].append(request)
+        if chunks and (len(chunks[-1]) + 1) * len(same[0].prompt_ids) <= tokens:
+            chunks[-1].append(same)
         else:
-            chunks.append([request])
+            chunks.append([same])
     return chunks

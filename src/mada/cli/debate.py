@@ -1,0 +1,277 @@
+"""`mada debate`: put questions to a team, and see what its members said and what came of it."""
+
+import asyncio
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mada.cli.terminal import console, counted, quieten, safe
+from mada.errors import DataError, MadaError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from mada.debate.transcript import Debate
+    from mada.team import Team
+
+DEFAULT_MODEL = "mada-nano"
+
+
+class Sharing(StrEnum):
+    """What of a response the next round sees."""
+
+    full = "full"
+    answer = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked; the reference answer and the id are there when a file or an option gives them."""
+
+    text: str
+    reference: str | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The options that choose a team; `None` was not given."""
+
+    run: Path | None
+    model: str | None
+    generators: int | None
+    critics: int | None
+    rounds: int | None
+    temperature: float | None
+    share: Sharing | None
+    max_new_tokens: int | None
+    window: int | None
+
+
+def debate(
+    question: Annotated[str | None, typer.Argument(help="The question; - or nothing reads standard input.")] = None,
+    run: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of a run: the team it has trained.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Base model for every seat, untrained; without --run {DEFAULT_MODEL}."),
+    ] = None,
+    generators: Annotated[int | None, typer.Option(min=1, help="Agents of round 1 (untrained: 3).")] = None,
+    critics: Annotated[int | None, typer.Option(min=0, help="Agents of later rounds (untrained: 3).")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds (untrained: 2).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same debate.")] = 0,
+    temperature: Annotated[float | None, typer.Option(min=0.0, help="0 takes the likeliest token.")] = None,
+    share: Annotated[Sharing | None, typer.Option(help="What the next round sees of a response.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens after which a reply is cut off.")] = None,
+    window: Annotated[int | None, typer.Option(min=2, help="Longest prompt and reply together, in tokens.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Questions: text with one a line, or a file of problems.")
+    ] = None,
+    reference: Annotated[str | None, typer.Option(metavar="ANSWER", help="The right answer, to mark replies.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print whole transcripts, one JSON object a line.")] = False,
+) -> None:
+    """Hold a debate: generators answer, critics answer again after reading them all, and the last round votes."""
+    choices = Choices(run, model, generators, critics, rounds, temperature, share, max_new_tokens, window)
+    try:
+        _refuse_contradictions(choices, question=question, file=file, reference=reference)
+        questions = _from_file(file) if file else [Question(_given(question), reference)]
+        if run is not None:
+            _check_run(run)
+        team = _team(choices)
+        if team.base is not None:
+            from mada.models.threads import choose_threads
+
+            choose_threads(team.base.model)
+        if as_json or file:
+            asyncio.run(_print_all(team, questions, seed=seed, as_json=as_json))
+        else:
+            asyncio.run(_watch_one(team, questions[0], seed=seed))
+    except KeyboardInterrupt:
+        typer.echo("mada: stopped", err=True)
+        raise typer.Exit(130) from None
+
+
+def _refuse_contradictions(choices: Choices, *, question: str | None, file: Path | None, reference: str | None) -> None:
+    if choices.run is not None:
+        own = {"--model": choices.model, "--generators": choices.generators, "--critics": choices.critics}
+        given = [name for name, value in own.items() if value is not None]
+        if given:
+            raise MadaError(
+                f"got --run and {' and '.join(given)}: a run has its own base and seats; leave one or the other out"
+            )
+    if file is not None and question is not None:
+        raise MadaError("got a question and --file; give one of them")
+    if file is not None and reference is not None:
+        raise MadaError("got --file and --reference: a file of problems brings its own references; leave one out")
+    if choices.temperature is not None and not math.isfinite(choices.temperature):
+        raise MadaError(f"got --temperature {choices.temperature}, wanted a number from 0 up, such as 0.7")
+    if choices.critics == 0 and (choices.rounds or 2) > 1:
+        raise MadaError("got --critics 0 and more than 1 round: critics speak from round 2 on; add --rounds 1")
+
+
+def _check_run(folder: Path) -> None:
+    """Refuse a folder that is no run before PyTorch is loaded, which takes seconds."""
+    from mada.run import StoredRun
+
+    StoredRun.read(folder)
+
+
+def _given(question: str | None) -> str:
+    from mada.debate.protocol import check_question
+
+    if question is None and sys.stdin.isatty():
+        raise DataError('got no question; write `mada debate "What is 2 + 2?"`, pipe one in, or give --file')
+    text = (_piped() if question is None or question == "-" else question).strip()
+    check_question(text)
+    return text
+
+
+def _piped() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input: not UTF-8 (at byte {error.start + 1}); send it as UTF-8") from None
+
+
+def _from_file(path: Path) -> list[Question]:
+    from mada.problems import load_problems
+    from mada.problems.files import is_problem_file
+
+    if is_problem_file(path.name):
+        return [Question(one.question, one.answer, one.id) for one in load_problems(path)]
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); give a text file or a file of problems") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 (at byte {error.start + 1}); save the file as UTF-8") from None
+    questions = [Question(line.strip()) for line in text.split("\n") if line.strip()]
+    if not questions:
+        raise DataError(f"{path}: holds no questions; wanted one a line")
+    return questions
+
+
+def _team(choices: Choices) -> "Team":
+    screen = console()
+    if not screen.is_terminal:
+        return _loaded(choices)
+    with screen.status(f"loading {safe(str(choices.run or choices.model or DEFAULT_MODEL))}"):
+        return _loaded(choices)
+
+
+def _loaded(choices: Choices) -> "Team":
+    quieten()
+    from mada.debate.prompts import Prompts
+    from mada.team import Team
+
+    share = None if choices.share is None else choices.share.value
+    if choices.run is not None:
+        return Team.load(
+            choices.run,
+            rounds=choices.rounds,
+            temperature=choices.temperature,
+            share=share,
+            max_new_tokens=choices.max_new_tokens,
+            window=choices.window,
+        )
+    return Team.untrained(
+        choices.model or DEFAULT_MODEL,
+        generators=3 if choices.generators is None else choices.generators,
+        critics=3 if choices.critics is None else choices.critics,
+        rounds=choices.rounds or 2,
+        prompts=Prompts(share=share or "full"),
+        temperature=1.0 if choices.temperature is None else choices.temperature,
+        max_new_tokens=choices.max_new_tokens,
+        window=choices.window,
+    )
+
+
+async def _watch_one(team: "Team", question: Question, *, seed: int) -> None:
+    from mada.cli.debate_view import debate_view
+
+    async with team:
+        with debate_view(question.text, rounds=team.rounds) as view:
+            debate = await team.debate(question.text, seed=seed, watch=view)
+            view.finish(debate, right=await _right_answers(team, debate, question.reference))
+
+
+async def _print_all(team: "Team", questions: Sequence[Question], *, seed: int, as_json: bool) -> None:
+    started = time.monotonic()
+    done = right_verdicts = 0
+    async with team:
+        async for debate in _in_order(team, questions, seed=seed):
+            question = questions[done]
+            done += 1
+            right = await _right_answers(team, debate, question.reference)
+            correct = right is not None and debate.verdict is not None and debate.verdict.answer in right
+            right_verdicts += correct
+            if as_json:
+                typer.echo(json.dumps(_record(debate, question, right=right)))
+            else:
+                _print_line(done, debate, question=question, correct=correct)
+    if not as_json:
+        known = sum(question.reference is not None for question in questions)
+        share = f"{right_verdicts:,} of {known:,} right ({right_verdicts / known:.1%}), " if known else ""
+        typer.echo(f"\n{counted(done, 'debate')}, {share}{time.monotonic() - started:.1f} s")
+
+
+async def _in_order(team: "Team", questions: Sequence[Question], *, seed: int) -> "AsyncGenerator[Debate]":
+    """Yield the debates, all held at once; a failure says which of many questions it is about."""
+    debates = team.debates([question.text for question in questions], seed=seed)
+    for number, question in enumerate(questions, start=1):
+        try:
+            debate = await anext(debates)
+        except MadaError as error:
+            where = f"question {number} ({_short(question.text)!r}): " if len(questions) > 1 else ""
+            raise MadaError(f"{where}{error}") from error
+        yield debate
+
+
+async def _right_answers(team: "Team", debate: "Debate", reference: str | None) -> frozenset[str] | None:
+    """Return those answers of a debate that equal the reference; `None` when there is no reference."""
+    if reference is None:
+        return None
+    given = {response.answer for one in debate.rounds for response in one.responses}
+    grades = await team.grader.compare_async([(answer, reference) for answer in sorted(given - {None}, key=str)])
+    return frozenset(grade.answer for grade in grades if grade.correct and grade.answer is not None)
+
+
+def _record(debate: "Debate", question: Question, *, right: frozenset[str] | None) -> dict[str, object]:
+    """Return the whole transcript as plain values, with what is known about the question."""
+    from pydantic import TypeAdapter
+
+    from mada.debate.transcript import Debate
+
+    known = {} if question.id is None else {"id": question.id}
+    graded: dict[str, object] = {}
+    if right is not None and debate.verdict is not None:
+        last = [response.answer in right for response in debate.last.responses]
+        graded = {
+            "reference": question.reference,
+            "correct": debate.verdict.answer in right,
+            "accuracy": sum(last) / len(last),
+        }
+    return {**known, **TypeAdapter(Debate).dump_python(debate, mode="json"), **graded}
+
+
+def _print_line(place: int, debate: "Debate", *, question: Question, correct: bool) -> None:
+    from mada.cli.debate_view import said_of_verdict
+
+    mark = ""
+    if question.reference is not None:
+        mark = typer.style("right  ", fg="green") if correct else typer.style("wrong  ", fg="red")
+    assert debate.verdict is not None
+    wanted = "" if correct or question.reference is None else f"  (reference {_short(question.reference)})"
+    typer.echo(f"{place:>6}  {mark}{_short(question.text)}  →  {said_of_verdict(debate.verdict)}{wanted}")
+
+
+def _short(text: str) -> str:
+    one_line = safe(" ".join(text.split()))
+    return one_line if len(one_line) <= 60 else f"{one_line[:57]}..."

@@ -1,0 +1,106 @@
+"""Who speaks when, and who sees what (I1): generators answer, then critics, each seeing the whole round before.
+
+A debate is an ordinary coroutine for one question. Run as many at once as you like: the engine behind the agents
+batches whatever waits, so critics of one question are sampled beside generators of another.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mada.concurrency import all_or_none
+from mada.debate.response import Response
+from mada.debate.transcript import Debate, Role, Turn
+from mada.errors import DataError, MadaError
+from mada.seeds import seed_for
+
+
+class DebateError(MadaError):
+    """A debate that cannot be held: seats or rounds are missing."""
+
+
+class Agent(Protocol):
+    """Whoever fills a seat: a model with an adapter, a bare model, a program, a person."""
+
+    @property
+    def name(self) -> str:
+        """What the transcript calls this agent."""
+        ...
+
+    async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
+        """Answer a question, given all responses of the round before; in round 1 there are none."""
+        ...
+
+
+class Watcher(Protocol):
+    """Follows a debate while it goes on, for those who want to see it live. Seats count from 0."""
+
+    def round_started(self, number: int, role: Role, agents: Sequence[str]) -> None:
+        """Hear that these agents have been asked."""
+        ...
+
+    def turn_done(self, number: int, seat: int, turn: Turn) -> None:
+        """Hear what one of them said."""
+        ...
+
+
+async def hold_debate(
+    question: str,
+    *,
+    generators: Sequence[Agent],
+    critics: Sequence[Agent] = (),
+    rounds: int,
+    seed: int,
+    watch: Watcher | None = None,
+) -> Debate:
+    """Let generators answer in round 1 and critics in rounds 2 to `rounds`; the verdict is left to `vote`.
+
+    Same question, agents and seed: same debate. If one agent fails, the others of its round are stopped first.
+    """
+    check_seats(generators, critics, rounds=rounds)
+    debate = Debate(question)
+    for number in range(1, rounds + 1):
+        role, agents = ("generator", generators) if number == 1 else ("critic", critics)
+        seen = debate.last.responses if debate.rounds else ()
+        if watch is not None:
+            watch.round_started(number, role, [agent.name for agent in agents])
+        turns = [
+            _turn(agent, question, seen, number=number, seat=seat, seed=seed, watch=watch)
+            for seat, agent in enumerate(agents)
+        ]
+        debate = debate.with_round(role, await all_or_none(turns))
+    return debate
+
+
+async def _turn(
+    agent: Agent,
+    question: str,
+    seen: Sequence[Response],
+    *,
+    number: int,
+    seat: int,
+    seed: int,
+    watch: Watcher | None,
+) -> Turn:
+    turn = await agent.answer(question, seen, seed=seed_for(seed, "turn", number, seat))
+    if watch is not None:
+        watch.turn_done(number, seat, turn)
+    return turn
+
+
+def check_seats(generators: Sequence[object], critics: Sequence[object], *, rounds: int) -> None:
+    """Refuse a debate in which somebody would be asked who is not there."""
+    if rounds < 1:
+        raise DebateError(f"got {rounds} rounds, wanted at least 1: the generators' own")
+    if not generators:
+        raise DebateError("got no generators, wanted at least 1: somebody has to answer first")
+    if rounds > 1 and not critics:
+        raise DebateError(f"got {rounds} rounds and no critics; give it critics, or 1 round")
+
+
+def check_question(question: str) -> None:
+    """Refuse what is no question: nothing, or text that no tokenizer can read."""
+    if not question.strip():
+        raise DataError("the question is empty; wanted some text to debate")
+    # Bytes that are not UTF-8 reach Python as halves of two-part characters.
+    if not question.isascii() and any("\ud800" <= character <= "\udfff" for character in question):
+        raise DataError(f"the question holds half of a character ({question[:40]!a}); write it as UTF-8")

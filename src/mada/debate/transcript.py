@@ -1,0 +1,99 @@
+"""What was said in a debate, by whom, after seeing what: values that can be stored, read back and shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mada.debate.response import Response
+
+Role = Literal["generator", "critic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A response with the exact prompt it answers.
+
+    `prompt` is what the model saw as text, chat template included; the two last numbers say what the window cost (P3).
+    """
+
+    agent: str
+    prompt: str
+    prompt_tokens: int
+    response: Response
+    shortened_responses: int = 0
+    characters_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Turns taken from one visible state: nobody in a round sees what another says in it."""
+
+    number: int
+    role: Role
+    turns: tuple[Turn, ...]
+
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        """What the next round sees, in the order of the seats."""
+        return tuple(turn.response for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """An answer, as most of those who gave it spelled it, and how many gave it."""
+
+    answer: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The vote over the last round; `votes` has the most first, and the winner first of all.
+
+    `answer` is `None` when nobody answered; `tie` says that more than one answer had the most votes.
+    """
+
+    answer: str | None
+    votes: tuple[Votes, ...] = ()
+    tie: bool = False
+    unanswered: int = 0
+
+    @property
+    def voters(self) -> int:
+        """How many spoke in the last round, those without an answer included."""
+        return sum(one.count for one in self.votes) + self.unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class Debate:
+    """A question, what was said about it round by round, and what came of it."""
+
+    question: str
+    rounds: tuple[Round, ...] = ()
+    verdict: Verdict | None = None
+
+    def with_round(self, role: Role, turns: Sequence[Turn]) -> "Debate":
+        """Return the debate with one round more."""
+        added = Round(len(self.rounds) + 1, role, tuple(turns))
+        return replace(self, rounds=(*self.rounds, added))
+
+    def with_verdict(self, verdict: Verdict) -> "Debate":
+        """Return the debate with its outcome."""
+        return replace(self, verdict=verdict)
+
+    @property
+    def last(self) -> Round:
+        """The round that counts: accuracy and verdict are taken from it (I2)."""
+        if not self.rounds:
+            raise ValueError("this debate has not begun, so it has no last round")
+        return self.rounds[-1]
+
+    @property
+    def generated_tokens(self) -> int:
+        """Tokens sampled over the whole protocol, which is what a debate costs (E3)."""
+        return sum(turn.response.token_count for one in self.rounds for turn in one.turns)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens read over the whole protocol."""
+        return sum(turn.prompt_tokens for one in self.rounds for turn in one.turns)

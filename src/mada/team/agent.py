@@ -1,0 +1,143 @@
+"""An agent that speaks through an engine: prompt text, chat template, tokens, completion, response.
+
+The steps are functions of their own, because training stages put the same prompts to the same models: whatever is
+sampled in training must look to the model exactly as it will in a debate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from mada.debate.prompts import ChatTokenizer, Prompts, render
+from mada.debate.response import Response
+from mada.debate.transcript import Turn
+from mada.debate.window import FittedPrompt, WindowError, fit_debate_prompt
+from mada.errors import ModelError
+from mada.grading.extraction import THINKING_OPENS, extract_answer
+from mada.models.engines import Completion, Engine, Sampling
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+class EngineAgent:
+    """A seat filled by an adapter of an engine, or by the bare base when `adapter` is `None` (I4).
+
+    `window` is the longest row, reply included; a prompt gets what `sampling.max_tokens` leaves of it. The seed of
+    `sampling` is not used: every turn has its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        adapter: str | None,
+        *,
+        engine: Engine,
+        tokenizer: "PreTrainedTokenizerBase",
+        prompts: Prompts,
+        sampling: Sampling,
+        window: int,
+    ) -> None:
+        check_chat_template(tokenizer)
+        if sampling.max_tokens >= window:
+            raise WindowError(
+                f"{name}: replies of up to {sampling.max_tokens:,} tokens leave no room for a prompt in a window of "
+                f"{window:,}; lower max_new_tokens, or use a model with a longer window"
+            )
+        self.name = name
+        self.adapter = adapter
+        self.sampling = sampling
+        self.prompts = prompts
+        self.window = window
+        self._engine = engine
+        self._tokenizer = tokenizer
+
+    async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
+        """Sample one reply to the question, or to the question and what others said."""
+        fitted = self._prompt(question, seen)
+        rendered = chat_prompt(fitted.text, self._tokenizer)
+        ids = prompt_ids(rendered, self._tokenizer)
+        [completion] = await self._engine.sample(self.adapter, ids, replace(self.sampling, seed=seed))
+        response = response_of(completion, self._tokenizer, thinking_opened=opens_thinking(rendered))
+        return Turn(
+            agent=self.name,
+            prompt=rendered,
+            prompt_tokens=len(ids),
+            response=response,
+            shortened_responses=fitted.shortened_responses,
+            characters_left_out=fitted.characters_left_out,
+        )
+
+    def _prompt(self, question: str, seen: Sequence[Response]) -> FittedPrompt:
+        budget = self.window - self.sampling.max_tokens
+        if seen:
+            return fit_debate_prompt(
+                question, seen, prompts=self.prompts, count_tokens=self._count_tokens, budget=budget
+            )
+        text = self.prompts.ask(question)
+        tokens = self._count_tokens(text)
+        if tokens > budget:
+            raise WindowError(
+                f"the question does not fit: with its prompt it has {tokens:,} tokens, and the window of "
+                f"{self.window:,} leaves {budget:,} beside a reply of up to {self.sampling.max_tokens:,}; "
+                "shorten the question, use a model with a longer window, or a smaller max_new_tokens"
+            )
+        return FittedPrompt(text, tokens, shortened_responses=0, characters_left_out=0)
+
+    def _count_tokens(self, text: str) -> int:
+        return len(prompt_ids(chat_prompt(text, self._tokenizer), self._tokenizer))
+
+
+def chat_prompt(text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
+    """Return a prompt as the model sees it, in its chat template."""
+    # transformers says that a template may give many things; asked for text, it gives text.
+    return render(text, tokenizer=cast("ChatTokenizer", tokenizer))
+
+
+def prompt_ids(text: str, tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
+    """Return a rendered prompt's tokens. No special ones are added: the chat template has written them already."""
+    return tuple(tokenizer.encode(text, add_special_tokens=False))
+
+
+def opens_thinking(rendered: str) -> bool:
+    """Whether a rendered prompt ends inside a thinking block, as some chat templates make it."""
+    return rendered.rstrip().endswith(THINKING_OPENS)
+
+
+def response_of(
+    completion: Completion, tokenizer: "PreTrainedTokenizerBase", *, thinking_opened: bool, keep_tokens: bool = False
+) -> Response:
+    """Turn sampled tokens into a response.
+
+    Where the prompt opened the thinking block, the text begins with that opening: whoever reads the response without
+    its prompt, the next round above all, can then tell thinking from conclusion. `keep_tokens` keeps the token ids and
+    log-probabilities too, which make records many times as large.
+    """
+    text = str(tokenizer.decode(list(completion.token_ids), skip_special_tokens=True))
+    return Response(
+        text=f"{THINKING_OPENS}\n{text}" if thinking_opened else text,
+        answer=extract_answer(text, thinking_opened=thinking_opened),
+        token_count=len(completion.token_ids),
+        stop=completion.stop,
+        token_ids=completion.token_ids if keep_tokens else None,
+        log_probs=completion.log_probs if keep_tokens else None,
+    )
+
+
+def stop_tokens_of(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel") -> tuple[int, ...]:
+    """Return the tokens that end a reply: the tokenizer's, and those of the model's generation settings.
+
+    Chat models often end a turn with another token than the one that ends a text, and only the settings name it.
+    """
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    named = configured if isinstance(configured, list) else [configured]
+    return tuple(sorted({token for token in (tokenizer.eos_token_id, *named) if isinstance(token, int)}))
+
+
+def check_chat_template(tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Refuse a model that does not say how it is spoken to."""
+    if not tokenizer.chat_template:
+        raise ModelError(
+            f"{tokenizer.name_or_path or 'the model'}: its tokenizer has no chat template, so it is no chat model; "
+            "use an instruction-tuned model, or set chat_template in its tokenizer_config.json"
+        )

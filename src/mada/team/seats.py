@@ -1,0 +1,114 @@
+"""Filling a team's seats: from a run's adapters, or with one bare base everywhere."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mada.debate.protocol import check_seats
+from mada.debate.transcript import Role
+from mada.errors import RunError
+from mada.models.adapters import AdapterStack, Lora, load_adapter, read_lora
+from mada.models.engines import Engine
+from mada.models.engines.local import LocalEngine
+from mada.models.loading import Base, load_base
+from mada.recipe import Recipe
+from mada.run import StoredRun
+from mada.team.agent import EngineAgent, check_chat_template
+from mada.team.settings import DebateSettings
+
+ADAPTERS = "adapters"
+_CONFIG = "adapter_config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """Who sits where, the base they share, and the engine through which all of them speak."""
+
+    generators: tuple[EngineAgent, ...]
+    critics: tuple[EngineAgent, ...]
+    base: Base
+    engine: Engine
+
+
+def seat_names(role: Role, count: int) -> tuple[str, ...]:
+    """Return the names of a role's seats, which are also those of their adapters: generator-1, generator-2 …"""
+    return tuple(f"{role}-{number}" for number in range(1, count + 1))
+
+
+def recipe_of(run: StoredRun) -> Recipe:
+    """Return the recipe of a run, or say that it is of another mada."""
+    try:
+        return Recipe.model_validate_json(json.dumps(run.manifest.recipe))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RunError(
+            f"{run.folder}: this mada cannot read the run's recipe ({where}: {first['msg']}); "
+            "use the version that made it, which its manifest names"
+        ) from None
+
+
+def seats_of_run(run: StoredRun, recipe: Recipe, *, settings: DebateSettings, device: str) -> Seats:
+    """Fill the seats with the adapters that a run has trained."""
+    generators = seat_names("generator", recipe.team.generators)
+    critics = seat_names("critic", recipe.team.critics)
+    check_seats(generators, critics, rounds=settings.rounds)
+    if settings.rounds == 1:
+        critics = ()  # nobody asks them, so none needs to have been trained
+    folders = _adapter_folders(run, (*generators, *critics))
+    base = load_base(recipe.model.name, revision=recipe.model.revision, dtype=recipe.model.dtype, device=device)
+    adapters: dict[str, str | None] = {name: name for name in folders}
+    return _seated(base, _stack(base, folders, recipe=recipe), adapters=adapters, settings=settings)
+
+
+def seats_of_base(model: str, *, generators: int, critics: int, settings: DebateSettings, device: str) -> Seats:
+    """Fill every seat with the same bare base."""
+    names = seat_names("generator", generators), seat_names("critic", critics)
+    check_seats(*names, rounds=settings.rounds)
+    adapters: dict[str, str | None] = dict.fromkeys(names[0] + names[1])
+    return _seated(load_base(model, device=device), None, adapters=adapters, settings=settings)
+
+
+def _adapter_folders(run: StoredRun, names: Sequence[str]) -> dict[str, Path]:
+    folders = {name: run.path(ADAPTERS, name) for name in names}
+    missing = [name for name, folder in folders.items() if not (folder / _CONFIG).is_file()]
+    if missing:
+        raise RunError(
+            f"{run.folder} has no adapter for {', '.join(missing)} yet; "
+            f"`mada run --run {run.folder}` goes on with its training"
+        )
+    return folders
+
+
+def _stack(base: Base, folders: Mapping[str, Path], *, recipe: Recipe) -> AdapterStack:
+    # An adapter from elsewhere may have been put into a seat, so the stack has room for the largest.
+    rank = max(read_lora(folder).rank for folder in folders.values())
+    stack = AdapterStack.attach(base.model, tuple(folders), Lora(rank=rank, dropout=0.0, targets=recipe.lora.targets))
+    for name, folder in folders.items():
+        load_adapter(stack, name, folder)
+    return stack
+
+
+def _seated(
+    base: Base, stack: AdapterStack | None, *, adapters: Mapping[str, str | None], settings: DebateSettings
+) -> Seats:
+    check_chat_template(base.tokenizer)
+    window, sampling = settings.window_of(base), settings.sampling_of(base)
+    engine = LocalEngine(base.model, stack, context=window)
+    agents = [
+        EngineAgent(
+            name,
+            adapter,
+            engine=engine,
+            tokenizer=base.tokenizer,
+            prompts=settings.prompts,
+            sampling=sampling,
+            window=window,
+        )
+        for name, adapter in adapters.items()
+    ]
+    generators = tuple(agent for agent in agents if agent.name.startswith("generator"))
+    return Seats(generators, tuple(agents[len(generators) :]), base, engine)

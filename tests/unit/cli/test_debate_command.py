@@ -1,0 +1,448 @@
+"""`mada debate`, as a user types it, and what its two views show."""
+
+import asyncio
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from mada.cli import app, main
+from mada.cli.debate_view import (
+    TIE_RULE,
+    DebateView,
+    LineView,
+    LiveView,
+    debate_view,
+    said_of_verdict,
+    styled_response,
+)
+from mada.debate.response import Response, StopReason
+from mada.debate.transcript import Debate, Turn, Verdict, Votes
+from mada.recipe import Recipe
+from mada.run import Run
+
+TEMPLATE = (
+    "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}{% if add_generation_prompt %}>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A base model with random weights that knows every byte."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE({letter: place for place, letter in enumerate(letters)}, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)  # type: ignore[assignment]
+    inner.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|end|>", chat_template=TEMPLATE)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def mada(*arguments, given: str | bytes = b""):
+    """Run the command with piped input, the Hub out of reach."""
+    return subprocess.run(
+        [sys.executable, "-m", "mada", "debate", *map(str, arguments)],
+        input=given.encode() if isinstance(given, str) else given,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+    )
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Let the command run where PyTorch is loaded already, and leave no trace here."""
+    # It silences libraries for the rest of the process, which other tests may want to hear.
+    monkeypatch.setattr("mada.cli.debate._quieten", lambda: None)
+    monkeypatch.setattr("torch.set_num_threads", lambda count: None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+
+
+@pytest.fixture
+def debated(model, in_this_process):
+    """Run the command and return what it printed."""
+
+    def run(*arguments, given=""):
+        words = ["debate", "--model", str(model), *map(str, arguments)]
+        done = CliRunner().invoke(app, words, input=given, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def refused(in_this_process, monkeypatch, capsys):
+    """Run the command and return the sentence with which it refuses."""
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["mada", "debate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 2
+        return capsys.readouterr().err
+
+    return run
+
+
+def refusal(done):
+    assert done.returncode == 2, done.stdout + done.stderr
+    message = done.stderr.decode()
+    assert "Traceback" not in message
+    assert message.count("\n") == 1
+    return message
+
+
+def test_json_is_the_whole_transcript_and_the_same_for_the_same_seed(debated):
+    options = ["--json", "--generators", 2, "--critics", 1, "--max-new-tokens", 9, "--seed", 3, "--reference", "4"]
+    printed = debated("What is 2 + 2?", *options)
+    [line] = printed.splitlines()
+    record = json.loads(line)
+    assert record["question"] == "What is 2 + 2?"
+    assert [(one["role"], len(one["turns"])) for one in record["rounds"]] == [("generator", 2), ("critic", 1)]
+    turn = record["rounds"][0]["turns"][0]
+    assert turn["agent"] == "generator-1"
+    assert turn["prompt"].endswith("What is 2 + 2?<|end|>>")
+    assert turn["response"]["token_count"] <= 9
+    assert record["verdict"]["unanswered"] == 1
+    assert (record["reference"], record["correct"], record["accuracy"]) == ("4", False, 0.0)
+    assert debated(*options, given="What is 2 + 2?\n") == printed
+
+
+def test_a_pipe_gets_plain_lines(debated):
+    printed = debated("-", "--rounds", 1, "--generators", 2, "--max-new-tokens", 5, given="Why?")
+    first, *turns, verdict, cost = printed.splitlines()
+    assert first == "round 1: generators"
+    assert sorted(line.split(" (")[0] for line in turns) == ["  generator-1: no answer", "  generator-2: no answer"]
+    assert verdict == "verdict: no answer (2 agents without one)"
+    assert cost.startswith("10 tokens generated, ")
+    assert "\x1b" not in printed
+
+
+def test_a_file_of_problems_is_debated_at_once_and_marked(debated, tmp_path):
+    file = tmp_path / "problems.jsonl"
+    rows = [{"problem": f"{n} + 1?", "answer": str(n), "id": f"p{n}"} for n in (1, 2)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--file", file, "--max-new-tokens", 5]
+    shown = debated(*options).splitlines()
+    assert shown[0] == "     1  wrong  1 + 1?  →  no answer (3 agents without one)  (reference 1)"
+    assert shown[-1].startswith("2 debates, 0 of 2 right (0.0%), ")
+    records = [json.loads(line) for line in debated(*options, "--json").splitlines()]
+    assert [(record["id"], record["reference"], record["correct"]) for record in records] == [
+        ("p1", "1", False),
+        ("p2", "2", False),
+    ]
+
+
+def test_a_text_file_has_a_question_a_line(debated, tmp_path):
+    file = tmp_path / "questions.txt"
+    file.write_text("\ufeffWhy?\n\n  How? \n")
+    printed = debated("--file", file, "--max-new-tokens", 5, "--json", "--share", "answer", "--temperature", 0)
+    assert [json.loads(line)["question"] for line in printed.splitlines()] == ["Why?", "How?"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "complaint"),
+    [
+        ([""], b"", "mada: the question is empty; wanted some text to debate"),
+        (["-"], b" \n", "mada: the question is empty"),
+        ([], b"", "mada: the question is empty"),
+        ([], b"\xff", "mada: standard input: not UTF-8 (at byte 1)"),
+        (["q", "--run", "nowhere"], b"", "mada: nowhere does not exist; give the folder of a run"),
+        (["--file", "nowhere.txt"], b"", "mada: nowhere.txt: cannot be read (No such file or directory)"),
+        (["--file", "nowhere.jsonl"], b"", "mada: nowhere.jsonl: no such file"),
+        (["--file", "."], b"", "mada: .: cannot be read (Is a directory)"),
+        (["q", "--run", "r", "--model", "m"], b"", "mada: got --run and --model: a run has its own base and seats"),
+        (
+            ["q", "--run", "r", "--critics", "1", "--generators", "1"],
+            b"",
+            "mada: got --run and --generators and --crit",
+        ),
+        (["q", "--file", "f.txt"], b"", "mada: got a question and --file; give one of them"),
+        (["--file", "f.txt", "--reference", "4"], b"", "mada: got --file and --reference: a file of problems"),
+        (["q", "--temperature", "inf"], b"", "mada: got --temperature inf, wanted a number from 0 up, such as 0.7"),
+        (["q", "--critics", "0"], b"", "mada: got --critics 0 and more than 1 round"),
+    ],
+)
+def test_mistakes_end_in_one_sentence(arguments, given, complaint):
+    assert refusal(mada(*arguments, given=given)).startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(b"\n \n", "holds no questions; wanted one a line"), (b"a\n\xff", "not UTF-8 (at byte 3)")],
+)
+def test_text_files_without_questions_are_refused(tmp_path, content, complaint):
+    file = tmp_path / "questions.txt"
+    file.write_bytes(content)
+    assert refusal(mada("--file", file)).startswith(f"mada: {file}: {complaint}")
+
+
+@pytest.mark.parametrize("option", [["--rounds", 0], ["--generators", 0], ["--temperature", -1], ["--share", "some"]])
+def test_options_out_of_range_are_refused(option):
+    done = mada("q", *option)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_question_of_100000_characters_does_not_fit(model, refused):
+    message = refused("x" * 100_000, "--model", model)
+    assert message.splitlines()[-1].startswith("mada: the question does not fit: with its prompt it has 100,")
+
+
+def test_a_question_of_a_file_that_does_not_fit_is_named(model, refused, tmp_path):
+    file = tmp_path / "questions.txt"
+    file.write_text("Why?\n" + "x" * 10_000)
+    message = refused("--file", file, "--model", model, "--max-new-tokens", 5)
+    assert message.splitlines()[-1].startswith("mada: question 2 ('xxxxxxxx")
+    assert "the question does not fit" in message
+
+
+def test_a_model_that_is_not_there(refused, tmp_path):
+    assert refused("q", "--model", tmp_path / "no" / "where").startswith(f"mada: {tmp_path}/no/where: no such folder")
+
+
+def test_a_run_without_adapters_says_how_to_go_on(tmp_path, refused):
+    with Run.open(tmp_path / "run", Recipe()):
+        pass
+    message = refused("q", "--run", tmp_path / "run")
+    assert "has no adapter for generator-1, generator-2, generator-3, critic-1, critic-2, critic-3 yet" in message
+    assert f"`mada run --run {tmp_path / 'run'}` goes on" in message
+
+
+def test_control_c_stops_with_one_line(model):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mada", "debate", "q", "--model", str(model), "--max-new-tokens", "3000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"round 1: generators\n"
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert complaint == b"mada: stopped\n"
+
+
+def test_a_terminal_without_a_question_is_told_what_to_write():
+    terminal, other_end = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "mada", "debate"], stdin=other_end, capture_output=True, timeout=60, check=False
+    )
+    os.close(other_end)
+    os.close(terminal)
+    assert refusal(done).startswith('mada: got no question; write `mada debate "What is 2 + 2?"`')
+
+
+# What the views show
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def turn(agent, text, answer, *, stop: StopReason = "end", shortened=0):
+    return Turn(agent, "prompt", 10, Response(text, answer, 7, stop=stop), shortened_responses=shortened)
+
+
+GENERATORS = (
+    turn("generator-1", "<think>\nhm\n</think>\nso $\\boxed{4}$", "4"),
+    turn("generator-2", "\x1b[31m[bold]\tI do not", None, stop="length"),
+)
+CRITICS = (turn("critic-1", "\\boxed{4}", "4", shortened=2), turn("critic-2", "\\boxed{5}", "5"))
+VERDICT = Verdict("4", (Votes("4", 1), Votes("5", 1)), tie=True)
+
+
+def console(*, terminal, width=120, height=40):
+    return Console(
+        file=io.StringIO(),
+        force_terminal=terminal,
+        width=width,
+        height=height,
+        markup=False,
+        highlight=False,
+        color_system=None,
+    )
+
+
+def shown(view: DebateView) -> str:
+    assert isinstance(view.console.file, io.StringIO)
+    return view.console.file.getvalue()
+
+
+def play(view, *, rounds=2, finish=True, right=None):
+    """Let a view see a debate, as far as it goes."""
+    clock = view._clock = Clock()
+    view._started = 0.0
+    debate = Debate("What is 2 + 2?").with_round("generator", GENERATORS).with_round("critic", CRITICS)
+    for one in debate.rounds[:rounds]:
+        view.round_started(one.number, one.role, [turn.agent for turn in one.turns])
+        for seat, said in enumerate(one.turns):
+            clock.now += 1.5
+            view.turn_done(one.number, seat, said)
+    if finish:
+        view.finish(debate.with_verdict(VERDICT), right=right)
+
+
+def drawn(view) -> str:
+    assert isinstance(view, LiveView)
+    with view.console.capture() as capture:
+        view.console.print(view.render())
+    return capture.get()
+
+
+def test_a_terminal_gets_panels_and_a_file_gets_lines():
+    assert isinstance(debate_view("q", rounds=1, console=console(terminal=True)), LiveView)
+    assert isinstance(debate_view("q", rounds=1, console=console(terminal=False)), LineView)
+
+
+def test_lines():
+    with debate_view("q", rounds=2, console=console(terminal=False)) as view:
+        play(view, right=frozenset({"4"}))
+    assert shown(view).splitlines() == [
+        "round 1: generators",
+        "  generator-1: 4 (7 tokens, 1.5 s)",
+        "  generator-2: no answer (7 tokens, 3.0 s, cut off)",
+        "round 2: critics",
+        "  critic-1: 4 (7 tokens, 1.5 s, saw 2 responses shortened)",
+        "  critic-2: 5 (7 tokens, 3.0 s)",
+        "verdict: 4 (1 of 2 votes; 5: 1) – right",
+        TIE_RULE,
+        "28 tokens generated, 6.0 s",
+    ]
+
+
+def test_rounds_stand_side_by_side_in_a_wide_terminal():
+    view = debate_view("What is 2 + 2?", rounds=2, console=console(terminal=True))
+    play(view, right=frozenset({"4"}))
+    lines = drawn(view).splitlines()
+    assert lines[0].strip() == "What is 2 + 2?"
+    assert lines[1].split() == ["round", "1:", "generators", "round", "2:", "critics"]
+    assert "generator-1: 4 – right" in lines[2]
+    assert "critic-1: 4 – right" in lines[2]
+    text = "\n".join(lines)
+    assert "critic-2: 5 – wrong" in text
+    assert "4 (1 of 2 votes; 5: 1) – right" in text
+    assert TIE_RULE in text
+    assert all(len(line) <= 120 for line in lines)
+
+
+def test_rounds_stand_below_each_other_in_a_narrow_terminal():
+    view = debate_view("q", rounds=2, console=console(terminal=True, width=70))
+    play(view)
+    lines = [line.strip() for line in drawn(view).splitlines()]
+    assert lines.index("round 1: generators") < lines.index("round 2: critics")
+
+
+def test_a_narrow_terminal_shows_the_round_that_is_going_on():
+    view = debate_view("q", rounds=2, console=console(terminal=True, width=70))
+    play(view, finish=False)
+    assert "round 1" not in drawn(view)
+    assert "round 2" in drawn(view)
+
+
+def test_whoever_has_not_spoken_is_waited_for():
+    view = debate_view("q", rounds=2, console=console(terminal=True))
+    play(view, rounds=1, finish=False)
+    view.round_started(2, "critic", ["critic-1"])
+    view._clock.now += 2.5  # type: ignore[attr-defined]
+    assert "2.5 s" in drawn(view)
+
+
+def test_a_model_cannot_steer_the_terminal_or_break_the_frame():
+    view = debate_view("evil \x1b[2J question", rounds=2, console=console(terminal=True))
+    play(view)
+    text = drawn(view)
+    assert "\x1b" not in text
+    assert "\t" not in text
+    assert "�[31m[bold]" in text
+
+
+def test_long_responses_keep_both_ends():
+    said = "\n".join(f"line {n}" for n in range(100)) + "\n\\boxed{4}"
+    view = debate_view("q", rounds=1, console=console(terminal=True))
+    view.round_started(1, "generator", ["generator-1"])
+    view.turn_done(1, 0, turn("generator-1", said, "4"))
+    text = drawn(view)
+    assert "line 0 " in text
+    assert "line 99 " in text
+    assert "… 86 lines left out …" in text
+    assert len([line for line in text.splitlines() if "line " in line or "boxed" in line]) == 15
+
+
+def test_the_way_to_the_answer_is_dim_and_the_answer_bright():
+    text = styled_response(turn("a", "first 4\nso $\\boxed{4}$.", "4"))
+    styles = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
+    assert styles == {"first 4\n": "dim", "4": "bold green"}
+    cut = styled_response(turn("a", "no", None, stop="length"))
+    assert cut.plain == "no [cut off at the token limit]"
+
+
+def test_the_live_view_stays_on_the_screen_unless_something_went_wrong():
+    view = debate_view("q", rounds=2, console=console(terminal=True))
+    with view:
+        play(view)
+    assert "verdict" in shown(view)
+    failing = debate_view("q", rounds=2, console=console(terminal=True))
+    with suppress(RuntimeError), failing:
+        failing.round_started(1, "generator", ["a"])
+        raise RuntimeError
+    assert isinstance(failing, LiveView)
+    assert failing._live is not None
+    assert failing._live.transient
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (Verdict("4", (Votes("4", 3),)), "4 (3 of 3 votes)"),
+        (Verdict("4", (Votes("4", 2), Votes("5", 1)), unanswered=1), "4 (2 of 4 votes; 5: 1; no answer: 1)"),
+        (Verdict(None, unanswered=1), "no answer (1 agent without one)"),
+        (Verdict("x" * 99, (Votes("x" * 99, 1),)), f"{'x' * 57}... (1 of 1 votes)"),
+    ],
+)
+def test_verdicts_in_words(verdict, said):
+    assert said_of_verdict(verdict) == said
+
+
+def test_a_view_watches_a_real_debate():
+    from mada.debate.protocol import hold_debate
+
+    class Speaker:
+        name = "generator-1"
+
+        async def answer(self, question, seen, *, seed):
+            return GENERATORS[0]
+
+    with debate_view("q", rounds=1, console=console(terminal=False)) as view:
+        asyncio.run(hold_debate("q", generators=[Speaker()], rounds=1, seed=0, watch=view))
+    assert "generator-1: 4" in shown(view)

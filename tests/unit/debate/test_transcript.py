@@ -1,0 +1,51 @@
+from dataclasses import FrozenInstanceError
+
+import pytest
+from pydantic import TypeAdapter
+
+from mada.debate.response import Response
+from mada.debate.transcript import Debate, Turn, Verdict, Votes
+
+
+def turn(agent, *, prompt_tokens, tokens):
+    said = Response(f"é {agent} says \\boxed{{4}}", "4", tokens, stop="length")
+    return Turn(agent, "<prompt>", prompt_tokens, said, shortened_responses=1, characters_left_out=7)
+
+
+def whole():
+    return (
+        Debate("q")
+        .with_round("generator", [turn("g1", prompt_tokens=10, tokens=3), turn("g2", prompt_tokens=10, tokens=4)])
+        .with_round("critic", [turn("c1", prompt_tokens=100, tokens=5)])
+        .with_verdict(Verdict("4", (Votes("4", 1),), tie=False, unanswered=2))
+    )
+
+
+def test_rounds_are_numbered_and_tokens_are_counted_over_the_whole_protocol():
+    debate = whole()
+    assert [(one.number, one.role, len(one.turns)) for one in debate.rounds] == [(1, "generator", 2), (2, "critic", 1)]
+    assert debate.last is debate.rounds[1]
+    assert [response.token_count for response in debate.rounds[0].responses] == [3, 4]
+    assert (debate.prompt_tokens, debate.generated_tokens) == (120, 12)
+
+
+def test_adding_to_a_debate_leaves_the_one_before_as_it_was():
+    begun = Debate("q")
+    begun.with_round("generator", [turn("g", prompt_tokens=1, tokens=1)])
+    assert begun == Debate("q")
+    with pytest.raises(FrozenInstanceError):
+        begun.question = "other"  # type: ignore[misc]
+
+
+def test_a_debate_that_has_not_begun_has_no_last_round():
+    with pytest.raises(ValueError, match="has not begun"):
+        Debate("q").last  # noqa: B018
+
+
+def test_a_verdict_counts_its_voters():
+    assert Verdict("4", (Votes("4", 2), Votes("5", 1)), unanswered=3).voters == 6
+
+
+def test_a_debate_is_stored_as_json_and_read_back():
+    adapter = TypeAdapter(Debate)
+    assert adapter.validate_json(adapter.dump_json(whole())) == whole()

@@ -1,0 +1,301 @@
+"""Teams: loaded from a run, of a bare base, of anyone."""
+
+import asyncio
+import json
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+
+import mada
+from mada.debate.protocol import DebateError
+from mada.debate.response import Response
+from mada.debate.transcript import Debate, Turn
+from mada.debate.window import WindowError
+from mada.errors import DataError, EngineError, GradingError, RunError
+from mada.models.adapters import AdapterStack, Lora, save_adapter
+from mada.models.loading import load_base
+from mada.recipe import Recipe
+from mada.run import Run
+from mada.team import EngineAgent, Team
+
+
+@dataclass
+class Parrot:
+    """Answers at once, or when it is told; notes what it was asked."""
+
+    name: str
+    says: str = "4"
+    asked: list[tuple[str, int, int]] = field(default_factory=list)
+    running: int = 0
+    most_running: int = 0
+
+    async def answer(self, question, seen, *, seed):
+        self.asked.append((question, len(seen), seed))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
+        if question == "fail":
+            raise EngineError("the parrot has flown")
+        return Turn(self.name, question, 1, Response(f"\\boxed{{{self.says}}}", self.says, 1))
+
+
+@pytest.fixture
+def team():
+    with Team([Parrot("generator-1"), Parrot("generator-2", "5")], [Parrot("critic-1", "2+2")]) as team:
+        yield team
+
+
+@pytest.fixture
+def base_team(model_folder):
+    with Team.untrained(str(model_folder), generators=2, critics=1, max_new_tokens=12, device="cpu") as team:
+        yield team
+
+
+@pytest.fixture(scope="module")
+def run_folder(model_folder, tmp_path_factory):
+    """A run whose training is over: every seat has its adapter."""
+    folder = tmp_path_factory.mktemp("runs") / "done"
+    recipe = make_recipe(model_folder)
+    with Run.open(folder, recipe):
+        pass
+    base = load_base(str(model_folder), device="cpu")
+    seats = ("generator-1", "generator-2", "critic-1")
+    stack = AdapterStack.attach(base.model, seats, Lora(rank=4, alpha=8, dropout=0.0))
+    generator = torch.Generator().manual_seed(1)
+    for seat in seats:
+        own = stack.tensors(seat)
+        stack.assign(seat, {name: torch.randn(one.shape, generator=generator) * 0.2 for name, one in own.items()})
+        save_adapter(stack, seat, folder / "adapters" / seat, base_name=base.name)
+    return folder
+
+
+def member(team) -> EngineAgent:
+    """The first generator, which sits in its seat like all others."""
+    return team.generators[0]
+
+
+def make_recipe(model_folder):
+    return Recipe.model_validate(
+        {
+            "model": {"name": str(model_folder)},
+            "team": {"generators": 2, "critics": 1, "rounds": 2},
+            "inference": {"max_new_tokens": 12, "temperature": 0.5},
+            "prompts": {"reasoning": "Q: {question}"},
+            "lora": {"rank": 4, "alpha": 8.0},
+        }
+    )
+
+
+def test_a_debate_ends_with_a_verdict(team):
+    debate = asyncio.run(team.debate("2 + 2?"))
+    assert [(one.number, one.role) for one in debate.rounds] == [(1, "generator"), (2, "critic")]
+    assert debate.verdict is not None
+    assert debate.verdict.answer == "2+2"
+
+
+def test_the_seed_depends_on_the_question_so_questions_share_no_random_numbers(team):
+    parrot = team.generators[0]
+    for question, seed in (("a", 0), ("b", 0), ("a", 1), ("a", 0)):
+        team.debate_sync(question, seed=seed)
+    seeds = [seed for _, _, seed in parrot.asked]
+    assert seeds[0] == seeds[3]
+    assert len(set(seeds)) == 3
+
+
+def test_many_debates_come_in_order_with_a_bound_on_how_many_run(team):
+    async def answers():
+        return [debate.question async for debate in team.debates([f"q{n}" for n in range(20)], at_once=4)]
+
+    assert asyncio.run(answers()) == [f"q{n}" for n in range(20)]
+    assert team.generators[0].most_running <= 4
+
+
+def test_a_debate_is_the_same_alone_and_among_many(team):
+    async def among_many():
+        return [debate async for debate in team.debates(["a", "b"], seed=3)]
+
+    assert asyncio.run(among_many())[1] == team.debate_sync("b", seed=3)
+
+
+def test_a_failure_arrives_as_it_is_and_stops_the_rest(team):
+    async def all_of():
+        before = len(asyncio.all_tasks())
+        debates = team.debates(["a", "fail", *map(str, range(50))])
+        first = await anext(debates)
+        with pytest.raises(EngineError, match="flown"):
+            await anext(debates)
+        return first.question, len(asyncio.all_tasks()) - before
+
+    assert asyncio.run(all_of()) == ("a", 0)
+
+
+def test_a_reader_who_has_had_enough_leaves_nothing_running(team):
+    async def first():
+        before = len(asyncio.all_tasks())
+        async with aclosing(team.debates(["a", "b", "c"])) as debates:
+            debate = await anext(debates)
+        return debate.question, len(asyncio.all_tasks()) - before
+
+    assert asyncio.run(first()) == ("a", 0)
+
+
+@pytest.mark.parametrize("question", ["", " \n "])
+def test_an_empty_question_is_refused(team, question):
+    with pytest.raises(DataError, match="the question is empty"):
+        team.debate_sync(question)
+
+
+def test_half_a_character_is_refused(team):
+    with pytest.raises(DataError, match=r"half of a character \('\\udcff'\)"):
+        team.debate_sync("\udcff")
+
+
+def test_the_synchronous_twin_points_to_await_inside_a_loop(team):
+    async def inside():
+        with pytest.raises(DebateError, match=r"use await team\.debate"):
+            team.debate_sync("q")
+        with pytest.raises(DebateError, match=r"use await team\.close"):
+            team.close_sync()
+
+    asyncio.run(inside())
+
+
+def test_seats_that_do_not_go_together_are_refused(model_folder):
+    with pytest.raises(DebateError, match="2 rounds and no critics"):
+        Team([Parrot("a")])
+    with pytest.raises(DebateError, match="no generators"):
+        Team.untrained(str(model_folder), generators=0)
+    with pytest.raises(ValueError, match="at_once must be at least 1"):
+        asyncio.run(anext(Team([Parrot("a")], rounds=1).debates(["q"], at_once=0)))
+
+
+def test_closing_ends_what_the_team_made_and_leaves_what_it_was_given():
+    from mada.grading import Grader
+
+    async def close_twice(team):
+        async with team:
+            await team.close()
+
+    with Grader(workers=1) as grader:
+        asyncio.run(close_twice(Team([Parrot("a")], rounds=1, grader=grader)))
+        assert grader.compare([("4", "4")])[0].correct
+    own = Team([Parrot("a")], rounds=1)
+    asyncio.run(close_twice(own))
+    with pytest.raises(GradingError, match="closed"):
+        own.grader.compare([("4", "4")])
+
+
+def test_a_team_is_reached_from_the_package():
+    assert mada.Team is Team
+    with pytest.raises(AttributeError, match="no attribute 'Teem'"):
+        mada.Teem  # type: ignore[attr-defined] # noqa: B018
+
+
+def test_a_bare_base_debates_twice_in_a_row_and_the_same(base_team):
+    one = base_team.debate_sync("What is 2 + 2?", seed=4)
+    two = base_team.debate_sync("What is 2 + 2?", seed=4)
+    assert one == two
+    assert [len(one.turns) for one in one.rounds] == [2, 1]
+    assert all(turn.response.token_count <= 12 for turn in one.last.turns)
+    assert one.rounds[0].turns[0].response.text != one.rounds[0].turns[1].response.text
+    assert base_team.debate_sync("What is 2 + 2?", seed=5) != one
+
+
+def test_many_at_once_in_one_batch_give_what_each_gives_alone(base_team):
+    questions = [f"What is {n} + 1?" for n in range(5)]
+
+    async def together():
+        return [debate async for debate in base_team.debates(questions, seed=1)]
+
+    assert asyncio.run(together()) == [base_team.debate_sync(question, seed=1) for question in questions]
+
+
+def test_a_transcript_is_stored_and_read_back(base_team):
+    debate = base_team.debate_sync("q")
+    adapter = TypeAdapter(Debate)
+    assert adapter.validate_json(adapter.dump_json(debate)) == debate
+
+
+def test_a_question_longer_than_the_window(base_team):
+    with pytest.raises(WindowError, match="the question does not fit"):
+        base_team.debate_sync("x" * 100_000)
+
+
+def test_defaults_leave_room_for_the_other_agents_words(model_folder):
+    with Team.untrained(str(model_folder), device="cpu", window=2000) as team:
+        first = member(team)
+        assert (len(team.generators), len(team.critics), team.rounds) == (3, 3, 2)
+        assert (first.window, first.sampling.max_tokens, first.sampling.temperature) == (2000, 1000, 1.0)
+        assert first.sampling.stop_tokens == (7, 256)
+        assert first.adapter is None
+        assert team.base is not None
+        assert team.base.name == str(model_folder)
+
+
+def test_a_trained_team_sits_in_its_seats_with_its_own_adapters(run_folder):
+    with Team.load(run_folder, device="cpu", temperature=0.0) as team:
+        seats: list[Any] = [*team.generators, *team.critics]
+        assert [seat.name for seat in seats] == ["generator-1", "generator-2", "critic-1"]
+        assert [seat.adapter for seat in seats] == ["generator-1", "generator-2", "critic-1"]
+        debate = team.debate_sync("q")
+    assert debate.rounds[0].turns[0].prompt == "<|user|>Q: q<|end|><|assistant|>"
+    first, second = debate.rounds[0].turns
+    assert first.prompt == second.prompt
+    assert first.response.text != second.response.text  # at temperature 0 only the adapters differ
+
+
+def test_adapters_do_what_they_did_when_they_were_saved(run_folder, model_folder):
+    """A seat's likeliest reply is that of its adapter in PEFT."""
+    from peft import PeftModel
+
+    with Team.load(run_folder, device="cpu", temperature=0.0, rounds=1) as team:
+        [_, turn] = team.debate_sync("q").last.turns
+    base = load_base(str(model_folder), device="cpu")
+    model = PeftModel.from_pretrained(base.model, str(run_folder / "adapters" / "generator-2"))
+    ids = base.tokenizer.encode(turn.prompt, add_special_tokens=False)
+    said: list[int] = []
+    with torch.inference_mode():
+        for _ in range(turn.response.token_count):
+            said.append(int(model(input_ids=torch.tensor([[*ids, *said]])).logits[0, -1].argmax()))
+    assert base.tokenizer.decode(said, skip_special_tokens=True) == turn.response.text
+
+
+def test_a_trained_team_debates_as_its_recipe_says_but_for_what_is_given(run_folder):
+    with Team.load(run_folder, device="cpu") as team:
+        assert (team.rounds, member(team).sampling.temperature) == (2, 0.5)
+        assert member(team).prompts.share == "full"
+    with Team.load(run_folder, device="cpu", rounds=1, share="answer", max_new_tokens=5, window=500) as team:
+        assert (team.rounds, team.critics) == (1, ())
+        assert member(team).sampling.max_tokens == 5
+        assert (member(team).window, member(team).prompts.share) == (500, "answer")
+
+
+def test_a_run_whose_training_is_not_over_names_the_missing_adapters(model_folder, run_folder, tmp_path):
+    folder = tmp_path / "begun"
+    with Run.open(folder, make_recipe(model_folder)):
+        pass
+    (folder / "adapters").mkdir()
+    (folder / "adapters" / "generator-2").symlink_to(run_folder / "adapters" / "generator-2")
+    with pytest.raises(RunError, match=r"no adapter for generator-1, critic-1 yet; `mada run --run .*begun` goes on"):
+        Team.load(folder)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(RunError, match="does not exist"):
+        Team.load(tmp_path / "nowhere")
+
+
+def test_a_recipe_of_another_mada_is_refused(run_folder, tmp_path):
+    from mada.digest import digest_of
+
+    manifest = json.loads((run_folder / "manifest.json").read_text())
+    manifest["recipe"]["team"]["judges"] = 3
+    manifest["recipe_digest"] = digest_of(manifest["recipe"])
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match=r"cannot read the run's recipe \(team\.judges"):
+        Team.load(tmp_path)
