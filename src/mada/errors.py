@@ -8,7 +8,8 @@ MadaError                  a mistake a person can mend; the command line prints 
 ├── ModelError             a model that cannot be loaded or used
 ├── AdapterError           an adapter that does not fit the base, or an agent that is not there
 ├── EngineError            a request that an engine cannot serve: too long, or too large for its memory
-└── LearningError          training cannot go on: a loss that is not a number, no memory left, a strange checkpoint
+├── LearningError          training cannot go on: a loss that is not a number, no memory left, a strange checkpoint
+└── EvaluationError        results that cannot be compared: scores missing, twice there, or of an unknown system
 """
 
 
@@ -46,3 +47,7 @@ class EngineError(MadaError):
 
 class LearningError(MadaError):
     """Training cannot go on; what was finished before is kept."""
+
+
+class EvaluationError(MadaError):
+    """Results cannot be compared: some are missing or twice there, or nobody said what they are results of."""

@@ -1,0 +1,165 @@
+"""The report of a run, from its records alone, with hostile text in all of them."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+import pytest
+from pydantic import BaseModel
+
+import mada.run.manifest
+from mada.errors import EvaluationError
+from mada.evaluation.plan import PLAN_FILE
+from mada.evaluation.scores import Score, Transcript
+from mada.report.debates import LONGEST_TEXT, outcome_of, pick_examples, place_of, shortened
+from mada.report.run_report import duration, read_summary, report_markdown, write_report
+from mada.run import Run
+from mada.run.surroundings import Commit
+
+
+class Recipe(BaseModel):
+    seed: int = 17
+    name: str = "tiny <b>recipe</b>"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A critic's example, or another record, of which the report knows a part only."""
+
+    part: str
+    generator_accuracy: float
+    question: str = "?"
+
+
+@pytest.fixture(autouse=True)
+def known_commit(monkeypatch):
+    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: Commit(id="abc123", dirty=True))
+
+
+@pytest.fixture
+def run(tmp_path):
+    with Run.open(tmp_path / "first", Recipe()) as run:
+        yield run
+
+
+def evaluated(run, *, plan, scores, transcripts):
+    run.write_text(PLAN_FILE, plan.to_json())
+    run.records("scores", Score).extend(scores)
+    run.records("transcripts", Transcript).extend(transcripts)
+
+
+def outside_of_fences(text):
+    """What Markdown would read as Markdown: everything but fenced blocks."""
+    kept, fence = [], None
+    for line in text.split("\n"):
+        if fence is None and (opening := re.match("(`{3,})text$", line)):
+            fence = opening[1]
+        elif fence is not None and re.fullmatch(f"`{{{len(fence)},}}", line):
+            fence = None
+        elif fence is None:
+            kept.append(line)
+    assert fence is None
+    return "\n".join(kept)
+
+
+def test_a_run_that_has_just_begun(run):
+    text = report_markdown(run)
+    assert text.startswith("# tiny \\<b\\>recipe\\</b\\>\n\nRun `first`, seed 17, recipe `")
+    assert "This run has not been evaluated yet." in text
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## Results", "## How it was made"]
+    assert read_summary(run) is None
+
+
+def test_a_whole_report(run, plan, scores, transcripts):
+    evaluated(run, plan=plan, scores=scores, transcripts=transcripts)
+    for role in ("generators", "critics"):
+        steps = [(0, 0.25, True), (10, 0.5, True), (20, 0.375, False)]
+        run.write_text(
+            f"{role}/validation.jsonl",
+            "".join(
+                json.dumps(
+                    {"step": step, "agent": f"{role}|1", "accuracy": accuracy, "length": 100.0 + step}
+                    | {"truncated_share": 0.0, "is_best": best}
+                )
+                + "\n"
+                for step, accuracy, best in steps
+            ),
+        )
+    run.records("critic-examples", Line).extend(
+        [Line("subset-1", 1 / 3), Line("subset-1", 1 / 3), Line("subset-1", 1.0), Line("validation", 0.0)]
+    )
+    with run.stage("split"):
+        pass
+    path = write_report(run)
+    assert path == run.folder / "report.md"
+    text = path.read_text(encoding="utf-8")
+    visible = outside_of_fences(text)
+    assert [line for line in visible.splitlines() if re.match("#+ ", line)] == [
+        "# tiny \\<b\\>recipe\\</b\\>",
+        "## Results",
+        "## Training",
+        "## Critic examples",
+        "## Debates to read",
+        "### Corrected: the first vote is wrong, the last right",
+        *("#### Round 1", "#### Round 2"),
+        "### Damaged: the first vote is right, the last wrong",
+        *("#### Round 1", "#### Round 2"),
+        "### Failed: no vote is right",
+        *("#### Round 1", "#### Round 2"),
+        "## How it was made",
+    ]
+    assert "| debate | 4 | 81.2 ± 18.8 |" in visible
+    assert "| debate | +43.8 | 22.5 |" in visible
+    assert "| system | replies cut off | replies without an answer | tied votes |" in visible
+    assert "| generators\\|1 | 25.0 | 50.0 | +25.0 | 10 | 37.5 | 20 | 100 | 110 |" in visible
+    assert "| part | 0 % right | 33 % right | 100 % right | all |" in visible
+    assert "| subset-1 | – | 2 | 1 | 3 |" in visible
+    assert "System `debate` on arithmetic, problem `q`, seed 0. The right answer is `4`." in visible
+    assert "**agent-1**: answer `5`, wrong; 300 tokens" in visible
+    assert "| split | 0.0 s |" in visible
+    assert "- commit: `abc123`, with changes" in visible
+    assert re.search(r"- versions: .*mada.*numpy", visible)
+    # Everything the models said is in the report, all of it behind fences.
+    assert text.count("<script>") == 3 * 5
+    assert "<script>" not in visible
+    assert "\x1b" not in text
+    # The same folder gives the same report, opened for reading only.
+    assert report_markdown(Run.read(run.folder)) == text
+
+
+def test_an_unfinished_evaluation_is_refused(run, plan, scores):
+    evaluated(run, plan=plan, scores=scores[:-1], transcripts=[])
+    with pytest.raises(EvaluationError, match="1 of the 8 scores of 'debate' are missing"):
+        write_report(run)
+
+
+def test_outcomes(scores):
+    outcomes = [outcome_of(one) for one in scores if one.system == "debate"]
+    assert outcomes == [None, "corrected", "damaged", "failed", None, None, None, "corrected"]
+    assert {outcome_of(one) for one in scores if one.system != "debate"} == {None}
+
+
+def test_the_choice_of_debates_does_not_depend_on_their_order_and_prefers_whole_ones(scores, transcripts):
+    by_place = {place_of(one): one for one in scores}
+    picked = pick_examples(transcripts, by_place, systems=["single", "debate"])
+    assert list(picked) == ["corrected", "damaged", "failed"]
+    assert picked == pick_examples(reversed(transcripts), by_place, systems=["single", "debate"])
+    first = picked["corrected"].score
+    assert (first.seed, first.problem) == (0, "q")
+    by_place[place_of(first)] = replace(first, truncated=1)
+    assert pick_examples(transcripts, by_place, systems=["debate"])["corrected"].score.seed == 1
+    assert pick_examples(transcripts, by_place, systems=["single"]) == {}
+
+
+def test_long_texts_lose_their_middle():
+    assert shortened("a" * LONGEST_TEXT) == "a" * LONGEST_TEXT
+    text = shortened("a" * 2_000 + "b" * 2_000)
+    assert text == "a" * 1_500 + "\n[… 1,000 characters left out …]\n" + "b" * 1_500
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (42.4, "42 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7620, "2 h 7 min")],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
