@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mada.cli import grade, params, problems, recipe
+from mada.cli import debate, grade, params, problems, recipe, run
 from mada.errors import MadaError
 
 app = typer.Typer(
@@ -21,8 +21,20 @@ app = typer.Typer(
 )
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(problems.app, name="problems")
+app.command("debate")(debate.debate)
 app.command("grade")(grade.grade)
 app.command("params")(params.params)
+app.command("run")(run.run)
+app.command("runs")(run.runs)
+for _name, _does in (
+    ("split", "Cut the training problems into one subset per agent"),
+    ("generators", "Train the generators"),
+    ("critic-data", "Let every generator answer every training problem"),
+    ("critics", "Train the critics"),
+    ("evaluate", "Measure the team and its rivals"),
+    ("report", "Write the report from the stored records"),
+):
+    app.command(_name)(run.stage_command(_name, _does))
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ from pydantic import model_validator
 from mada.recipe.consistency import ConflictError, find_conflicts
 from mada.recipe.sections import (
     DataSection,
+    EngineSection,
     EvaluationSection,
     GradingSection,
     InferenceSection,
@@ -50,6 +51,8 @@ class Recipe(Section):
     """How generators learn (A1)."""
     critics: CriticsSection = CriticsSection()
     """How critics learn (A2, A3)."""
+    engine: EngineSection = EngineSection()
+    """How completions are computed (ours)."""
     inference: InferenceSection = InferenceSection()
     """How agents sample when they debate for real (I3)."""
     evaluation: EvaluationSection = EvaluationSection()

@@ -150,6 +150,15 @@ class GradingSection(Section):
     """Grading processes; none means one per core (R1; ours)."""
 
 
+class EngineSection(Section):
+    """How completions are computed; what comes out does not depend on it."""
+
+    rows: OrNone[Count] = None
+    """Completions sampled at the same time, at most; none means as many as suit the device (ours)."""
+    threads: OrNone[Count] = None
+    """Threads of a CPU; none means 1 for models so small that more only wait for each other (ours)."""
+
+
 class InferenceSection(Section):
     """How agents sample when they debate for real; training has its own settings."""
 
@@ -170,3 +179,5 @@ class EvaluationSection(Section):
     """Benchmarks by known name or path; the average gives each the same weight (D2, E1)."""
     seeds: Count = 10
     """Times every system answers every benchmark, each with its own seed (I3, E1)."""
+    problems: OrNone[Count] = None
+    """Problems of each benchmark, the first ones; none means all (E1; ours)."""

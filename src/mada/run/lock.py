@@ -91,6 +91,19 @@ class Lock:
         _held.discard(self)
 
 
+def holder_of(folder: Path) -> Holder | None:
+    """Return who holds a folder's lock now, without taking it; None when nobody does, or nobody can tell."""
+    with suppress(OSError):
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _holder(descriptor)
+        finally:
+            os.close(descriptor)
+    return None
+
+
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 

@@ -1,0 +1,161 @@
+"""`mada run` and its stages, and `mada runs`: do the whole method, or go on with it, and see what there is."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mada.cli.terminal import console, counted, quieten
+from mada.errors import RecipeError, RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from mada.recipe import Recipe
+
+ArgumentsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[RECIPE] [KEY=VALUE]…", help="A recipe file, and fields to set in it.")
+]
+RunOption = Annotated[
+    Path | None, typer.Option("--run", metavar="DIR", help="Folder of the run; without it runs/NAME of the recipe.")
+]
+STAGE_NAMES = ("split", "generators", "critic-data", "critics", "evaluate", "report")
+
+
+def run(
+    arguments: ArgumentsArgument = None,
+    folder: RunOption = None,
+    until: Annotated[str | None, typer.Option(metavar="STAGE", help="Stop after this stage.")] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="STAGE", help="Do this stage and all after it again."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+) -> None:
+    """Run a recipe: split, generators, critic-data, critics, evaluate, report.
+
+    Finished stages are skipped and an unfinished one goes on, so the same command continues a run that was stopped;
+    with --run alone the run's own recipe is used.
+    """
+    for name in (until, start):
+        _check_stage(name)
+    recipe, place = _chosen(arguments or (), folder)
+    if dry_run:
+        _print_plan(recipe, place)
+    else:
+        _run(recipe, place, first=start, last=until)
+
+
+def stage_command(name: str, does: str) -> "Callable[..., None]":
+    """Return the command that does one stage of a run."""
+
+    def command(arguments: ArgumentsArgument = None, folder: RunOption = None) -> None:
+        recipe, place = _chosen(arguments or (), folder)
+        _run(recipe, place, last=name, only=name)
+
+    command.__doc__ = f"{does}: one stage of `mada run`, for those who take them one by one."
+    return command
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds runs.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """List runs: how far they are, and what came of them."""
+    from mada.cli.runs_table import print_runs
+
+    print_runs(folder, as_json=as_json)
+
+
+def _check_stage(name: str | None) -> None:
+    if name is not None and name not in STAGE_NAMES:
+        raise RunError(f"{name!r} is no stage; the stages are {', '.join(STAGE_NAMES)}")
+
+
+def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "tuple[Recipe, Path]":
+    """Return the recipe that was asked for, or that of the run that is to go on, and the run's folder."""
+    from mada.recipe import load_recipe
+
+    overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]
+    files = [text for text in arguments if text not in overrides]
+    if len(files) > 1:
+        raise RecipeError(f"got {len(files)} recipe files ({', '.join(files)}), wanted one")
+    if files:
+        recipe = load_recipe(Path(files[0]), overrides=overrides)
+        return recipe, folder or Path("runs") / recipe.name
+    if folder is None:
+        raise RecipeError(
+            "got no recipe; give one, such as recipes/quickstart.toml, or --run with the folder of a run to go on with"
+        )
+    if overrides:
+        raise RecipeError(
+            f"got {overrides[0]} without a recipe: a run keeps the recipe it began with; "
+            "give the recipe file too, and another --run for what is to be different"
+        )
+    from mada.run import StoredRun
+    from mada.team.seats import recipe_of
+
+    return recipe_of(StoredRun.read(folder)), folder
+
+
+def _run(
+    recipe: "Recipe", folder: Path, *, first: str | None = None, last: str | None = None, only: str | None = None
+) -> None:
+    from mada.run import Run
+
+    screen = console()
+    with Run.open(folder, recipe) as opened:
+        # PyTorch takes seconds to load, so what can be refused has been refused by now.
+        quieten()
+        with screen.status("loading") if screen.is_terminal else _nothing():
+            from mada.cli.run_view import RunView
+            from mada.pipeline.running import refuse_gaps, run_recipe
+
+        view = RunView(screen)
+        try:
+            if only is not None:
+                refuse_gaps(opened, recipe, before=only)
+            run_recipe(opened, recipe, watch=view, first=first, last=last)
+        except KeyboardInterrupt:
+            view.close()
+            where = f" in {view.stage}" if view.stage else ""
+            typer.echo(f"\nmada: stopped{where}; what is finished is kept. To go on: mada run --run {folder}", err=True)
+            raise typer.Exit(130) from None
+        finally:
+            view.close()
+        _print_results(opened.folder, folder)
+
+
+def _print_results(folder: Path, shown: Path) -> None:
+    from mada.report.run_report import REPORT_FILE, read_summary
+    from mada.report.tables import headline, print_headline
+    from mada.run import StoredRun
+
+    stored = StoredRun.read(folder)
+    done = [mark.name for mark in stored.finished_stages()]
+    if "evaluate" in done:
+        summary = read_summary(stored)
+        if summary is not None:
+            screen = console()
+            screen.print()
+            print_headline(headline(summary), screen)
+    if "report" in done:
+        typer.echo(f"\nreport: {shown / REPORT_FILE}")
+        typer.echo(f'next:   mada debate --run {shown} "What is 58 + 67 - 19 + 45?"')
+    else:
+        typer.echo(f"\n{counted(len(done), 'stage')} done. To go on: mada run --run {shown}")
+
+
+def _print_plan(recipe: "Recipe", folder: Path) -> None:
+    quieten()
+    from mada.cli.plan_table import print_plan
+    from mada.pipeline.plan import plan_of
+
+    print_plan(plan_of(recipe), recipe, folder=folder)
+
+
+def _nothing() -> "AbstractContextManager[None]":
+    from contextlib import nullcontext
+
+    return nullcontext()

@@ -1,0 +1,119 @@
+"""What a person sees while a recipe runs: the stage, how far it is, and what came of each."""
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from mada.cli.terminal import counted
+from mada.cli.training_view import SECONDS_BETWEEN_LINES, duration, percent, training_view
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from mada.learning.observing import TrainingObserver
+    from mada.run import StageMark
+
+
+class RunView:
+    """Follows a run: a live bar or the training's table in a terminal, plain lines everywhere else."""
+
+    def __init__(self, console: "Console") -> None:
+        self.stage: str | None = None
+        self._console = console
+        self._bar: Progress | None = None
+        self._started = 0.0
+        self._last_line: float | None = None
+        self._first_done: int | None = None
+
+    def stage_started(self, name: str, number: int, of: int) -> None:
+        """Say which stage begins."""
+        from mada.pipeline.stages import STAGES
+
+        [does] = [stage.does for stage in STAGES if stage.name == name]
+        self.stage = name
+        self._started, self._last_line, self._first_done = time.monotonic(), None, None
+        self._print(f"{number}/{of} {name}: {does}", style="bold")
+
+    def stage_skipped(self, mark: "StageMark") -> None:
+        """Say that a stage was done before."""
+        self._print(f"{mark.name}: done before", style="dim")
+
+    def stage_done(self, mark: "StageMark") -> None:
+        """Say what came of a stage."""
+        self.close()
+        self._print(f"    {outcome(mark)} ({duration(mark.seconds)})")
+        self.stage = None
+
+    def progressed(self, done: int, of: int, note: str = "") -> None:
+        """Move the bar, or say now and then how far it is."""
+        if self._first_done is None:
+            self._first_done = done
+        if self._console.is_terminal:
+            self._move_bar(done, of, note)
+            return
+        now = time.monotonic()
+        if self._last_line is None or now - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            left = self._seconds_left(done, of)
+            parts = [f"{done:,} of {of:,}", f"{duration(left)} left" if left is not None else "", note]
+            self._print(f"{self.stage}: {', '.join(part for part in parts if part)}")
+
+    @contextmanager
+    def training(self, title: str) -> "Generator[Sequence[TrainingObserver]]":
+        """Show a training with its own view."""
+        with training_view(title, console=self._console) as view:
+            yield [cast("TrainingObserver", view)]
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _move_bar(self, done: int, of: int, note: str) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        if self._bar is None:
+            self._bar = Progress(
+                TextColumn("   "),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[note]}"),
+                TimeRemainingColumn(),
+                TextColumn("left"),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.add_task("", total=of, completed=done, note=note)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done, note=note)
+
+    def _seconds_left(self, done: int, of: int) -> float | None:
+        fresh = done - (self._first_done or 0)
+        return (time.monotonic() - self._started) / fresh * (of - done) if fresh > 0 else None
+
+    def _print(self, line: str, *, style: str | None = None) -> None:
+        self._console.print(line, style=style, soft_wrap=True)
+
+
+def outcome(mark: "StageMark") -> str:
+    """Say in a line what a finished stage has to say."""
+    summary = mark.summary
+    if mark.name == "split":
+        parts = [f"{name} {value:,}" for name, value in summary.items() if isinstance(value, int) and value]
+        return ", ".join(parts)
+    if mark.name in ("generators", "critics"):
+        best = cast("dict[str, dict[str, float]]", summary["best"])
+        kept = [f"{seat} {percent(one['accuracy'], 1)} at step {one['step']}" for seat, one in best.items()]
+        return "best on the validation set: " + ", ".join(kept)
+    if mark.name == "critic-data":
+        right = cast("dict[str, int]", summary["by right answers"])
+        counts = ", ".join(f"{number} right: {count:,}" for number, count in right.items())
+        return f"{counted(cast('int', summary['examples']), 'problem')} by how many generators were right: {counts}"
+    if mark.name == "evaluate":
+        asked, sampled = cast("int", summary["completions"]), cast("int", summary["completions sampled"])
+        return f"{sampled:,} completions sampled, {asked - sampled:,} shared between systems"
+    return str(summary.get("file", "done"))

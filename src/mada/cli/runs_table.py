@@ -1,0 +1,97 @@
+"""`mada runs`: the runs in a folder, how far they are, and their headline numbers."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mada.cli.terminal import console, print_json, safe
+from mada.cli.training_view import duration
+from mada.errors import MadaError, RunError
+
+if TYPE_CHECKING:
+    from mada.run import StoredRun
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """What a list says of one run; accuracies are shares, None before they are measured."""
+
+    folder: str
+    recipe: str
+    state: str
+    started_at: datetime | None
+    seconds: float
+    untrained: float | None
+    team: float | None
+    standard_error: float | None
+
+
+def print_runs(folder: Path, *, as_json: bool) -> None:
+    """List the runs in a folder, oldest first."""
+    lines = find_runs(folder)
+    if as_json:
+        print_json([asdict(line) | {"started_at": line.started_at and line.started_at.isoformat()} for line in lines])
+        return
+    if not lines:
+        raise RunError(f"{folder} holds no runs; `mada run recipes/quickstart.toml` makes one")
+    from rich.table import Table
+
+    table = Table("run", "recipe", "state", "begun", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("took", "single agent", "MADA debate"):
+        table.add_column(name, justify="right")
+    for line in lines:
+        begun = f"{line.started_at:%Y-%m-%d %H:%M}" if line.started_at else "–"
+        error = f" ± {100 * line.standard_error:.1f}" if line.standard_error is not None else ""
+        single, team = (f"{100 * one:.1f}" if one is not None else "–" for one in (line.untrained, line.team))
+        table.add_row(
+            safe(line.folder), safe(line.recipe), safe(line.state), begun, duration(line.seconds), single, team + error
+        )
+    console().print(table)
+
+
+def find_runs(folder: Path) -> list[RunLine]:
+    """Return the runs that lie directly in a folder; one that cannot be read is listed with the reason."""
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such folder; give the one that holds your runs")
+    from mada.run import StoredRun
+
+    lines: list[RunLine] = []
+    for manifest in sorted(folder.glob("*/manifest.json")):
+        try:
+            lines.append(_line(StoredRun.read(manifest.parent), manifest.parent))
+        except MadaError as error:
+            lines.append(RunLine(str(manifest.parent), "–", f"unreadable: {error}", None, 0.0, None, None, None))
+    return sorted(lines, key=lambda line: (line.started_at is None, line.started_at and line.started_at.timestamp()))
+
+
+def _line(run: "StoredRun", folder: Path) -> RunLine:
+    from mada.report.run_report import read_summary
+
+    marks = run.finished_stages()
+    names = [mark.name for mark in marks]
+    summary = read_summary(run) if "evaluate" in names else None
+    by_name = {one.system.name: one for one in summary.systems} if summary else {}
+    team, single = by_name.get("mada"), by_name.get("single")
+    return RunLine(
+        folder=str(folder),
+        recipe=str(run.manifest.recipe.get("name", "–")),
+        state=_state(run, names),
+        started_at=run.manifest.started_at,
+        seconds=sum(mark.seconds for mark in marks),
+        untrained=single.accuracy.mean if single else None,
+        team=team.accuracy.mean if team else None,
+        standard_error=team.accuracy.standard_error if team else None,
+    )
+
+
+def _state(run: "StoredRun", done: list[str]) -> str:
+    from mada.cli.run import STAGE_NAMES
+    from mada.run.lock import holder_of
+
+    if holder_of(run.folder) is not None:
+        return f"running, {len(done)} stages done"
+    if "report" in done:
+        return "finished"
+    after = [name for name in STAGE_NAMES if name in done]
+    return f"stopped after {after[-1]}" if after else "stopped before its first stage was done"

@@ -1,0 +1,97 @@
+"""What a stage is given: the run it writes, the recipe it follows, and who watches."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from mada.concurrency import all_or_none
+from mada.debate.transcript import Role
+from mada.grading import Grader
+from mada.models.adapters import AdapterStack, Lora, load_adapter
+from mada.models.engines.local import LocalEngine
+from mada.models.loading import Base, load_base
+from mada.models.threads import choose_threads
+from mada.pipeline.observing import RunObserver
+from mada.recipe import Recipe
+from mada.run import Run
+from mada.team.seats import ADAPTERS, seat_names
+from mada.team.settings import DebateSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A run in the making."""
+
+    run: Run
+    recipe: Recipe
+    watch: RunObserver
+
+    @property
+    def settings(self) -> DebateSettings:
+        """How the team debates."""
+        return DebateSettings.of(self.recipe)
+
+    def seats(self, role: Role) -> tuple[str, ...]:
+        """Return the names of a role's seats, which are those of its adapters."""
+        return seat_names(role, self.recipe.team.generators if role == "generator" else self.recipe.team.critics)
+
+    def adapter(self, seat: str) -> "Path":
+        """Return where a seat's trained adapter lies."""
+        return self.run.path(ADAPTERS, seat)
+
+    def grader(self) -> Grader:
+        """Make a grader as the recipe wants it."""
+        return Grader(workers=self.recipe.grading.workers, time_limit=self.recipe.grading.time_limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """A base with adapters, and the engine that samples them: what the stages with a model in them need.
+
+    Every stage loads its own, so a stage does the same whether it follows another or begins a session.
+    """
+
+    base: Base
+    stack: AdapterStack
+    engine: LocalEngine
+    window: int
+
+
+@asynccontextmanager
+async def workshop(context: Context, seats: Iterable[str], *, trained: bool) -> AsyncGenerator[Workshop]:
+    """Load the base and give it blank or trained adapters for these seats."""
+    recipe = context.recipe
+    base = load_base(recipe.model.name, revision=recipe.model.revision, dtype=recipe.model.dtype)
+    choose_threads(base.model, recipe.engine.threads)
+    shape = recipe.lora
+    lora = Lora(shape.rank, shape.alpha, dropout=shape.dropout, targets=shape.targets)
+    stack = AdapterStack.attach(base.model, tuple(seats), lora, seed=context.run.seed("adapters"))
+    if trained:
+        for seat in stack.agents:
+            load_adapter(stack, seat, context.adapter(seat))
+    window = context.settings.window_of(base)
+    engine = LocalEngine(base.model, stack, context=window, rows=recipe.engine.rows)
+    try:
+        yield Workshop(base, stack, engine, window)
+    finally:
+        await engine.close()
+
+
+async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
+    """Work on items, so many at a time; the first failure ends the others.
+
+    Enough of them keep the engine's batch full; all at once would hold every prompt in memory.
+    """
+    waiting = iter(items)
+
+    async def one_after_another() -> None:
+        for item in waiting:
+            await work(item)
+
+    await all_or_none([one_after_another() for _ in range(at_once)])

@@ -1,0 +1,114 @@
+"""Stage 3, critic data: every generator answers every training problem once (T5).
+
+One record per problem, appended when all its responses are there and graded, so an interruption costs nothing that is
+finished. The validation problems are answered too: by them the best critic is chosen. Generators answer as they will
+in a debate (the recipe's inference settings), because that is what critics will have to read.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from mada.concurrency import all_or_none
+from mada.debate.response import Response
+from mada.grading import Grader
+from mada.pipeline.context import Context, each, workshop
+from mada.pipeline.split import read_problems, read_split
+from mada.problems import Problem
+from mada.run import StoredRun
+from mada.team.agent import EngineAgent
+
+EXAMPLES = "critic-examples"
+
+
+@dataclass(frozen=True, slots=True)
+class CriticExample:
+    """A problem with all generators' responses, and how many of them are right (acc_G)."""
+
+    problem: str
+    part: str
+    question: str
+    reference: str
+    agents: tuple[str, ...]
+    responses: tuple[Response, ...]
+    correct: tuple[bool, ...]
+    generator_accuracy: float
+
+
+async def critic_data(context: Context) -> dict[str, JsonValue]:
+    """Let the generators answer, and record what they said."""
+    split, problems = read_split(context.run), read_problems(context.run)
+    wanted = [(part.name, problems[name]) for part in split.parts for name in part.ids]
+    records = context.run.records(EXAMPLES, CriticExample)
+    known = {example.problem for example in records}
+    done = len(known)
+    async with workshop(context, context.seats("generator"), trained=True) as shop:
+        agents = [
+            EngineAgent(
+                seat,
+                seat,
+                engine=shop.engine,
+                tokenizer=shop.base.tokenizer,
+                prompts=context.settings.prompts,
+                sampling=context.settings.sampling_of(shop.base),
+                window=shop.window,
+            )
+            for seat in context.seats("generator")
+        ]
+        with context.grader() as grader:
+            context.watch.progressed(done, len(wanted))
+
+            async def answer(item: tuple[str, Problem]) -> None:
+                nonlocal done
+                records.append(await _example(context, *item, agents=agents, grader=grader))
+                done += 1
+                context.watch.progressed(done, len(wanted))
+
+            missing = [item for item in wanted if item[1].id not in known]
+            await each(missing, answer, at_once=2 * shop.engine.slots)
+    examples = read_critic_examples(context.run)
+    return {
+        "examples": len(examples),
+        "by right answers": {str(right): count for right, count in count_by_right(examples).items()},
+        "generator accuracy": sum(example.generator_accuracy for example in examples) / len(examples),
+        "cut off": sum(response.truncated for example in examples for response in example.responses),
+        "no answer": sum(response.answer is None for example in examples for response in example.responses),
+    }
+
+
+async def _example(
+    context: Context, part: str, problem: Problem, *, agents: Sequence[EngineAgent], grader: Grader
+) -> CriticExample:
+    turns = await all_or_none(
+        [
+            agent.answer(problem.question, (), seed=context.run.seed("critic-data", problem.id, agent.name))
+            for agent in agents
+        ]
+    )
+    responses = tuple(turn.response for turn in turns)
+    grades = await grader.compare_async((response.answer, problem.answer) for response in responses)
+    correct = tuple(grade.correct for grade in grades)
+    return CriticExample(
+        problem=problem.id,
+        part=part,
+        question=problem.question,
+        reference=problem.answer,
+        agents=tuple(agent.name for agent in agents),
+        responses=responses,
+        correct=correct,
+        generator_accuracy=sum(correct) / len(correct),
+    )
+
+
+def read_critic_examples(run: StoredRun) -> list[CriticExample]:
+    """Return the stage's records in the split's order, whatever order they were finished in."""
+    by_problem = {example.problem: example for example in run.records(EXAMPLES, CriticExample)}
+    return [by_problem[name] for part in read_split(run).parts for name in part.ids]
+
+
+def count_by_right(examples: Sequence[CriticExample]) -> dict[int, int]:
+    """Count examples by how many generators were right: what is left for critics to correct, and to spoil."""
+    counts = Counter(sum(example.correct) for example in examples)
+    return {right: counts[right] for right in range(len(examples[0].correct) + 1)}

@@ -1,0 +1,66 @@
+"""The method as a list: what is done, in which order, and what each stage leaves (Algorithm 2)."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from mada.errors import RunError
+from mada.evaluation.plan import PLAN_FILE
+from mada.pipeline.context import Context
+from mada.pipeline.critic_data import EXAMPLES, critic_data
+from mada.pipeline.evaluate import SCORES, TRANSCRIPTS, evaluate
+from mada.pipeline.report import report
+from mada.pipeline.split import PROBLEMS, SPLIT_FILE, split
+from mada.pipeline.training import critics, generators
+from mada.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class StageOfMethod:
+    """A stage: a function from the recipe and earlier files to new files, and what to say of it.
+
+    `leaves` are the files and folders it makes, which go when it is to be done again; `{seats}` stands for adapters.
+    """
+
+    name: str
+    does: str
+    function: Callable[[Context], Awaitable[dict[str, JsonValue]]]
+    leaves: tuple[str, ...]
+
+
+STAGES: tuple[StageOfMethod, ...] = (
+    StageOfMethod("split", "cut the training problems", split, (SPLIT_FILE, f"records/{PROBLEMS}.jsonl")),
+    StageOfMethod("generators", "train the generators", generators, ("generators", "adapters/generator-*")),
+    StageOfMethod("critic-data", "let the generators answer", critic_data, (f"records/{EXAMPLES}.jsonl",)),
+    StageOfMethod("critics", "train the critics", critics, ("critics", "adapters/critic-*")),
+    StageOfMethod(
+        "evaluate",
+        "measure the team and its rivals",
+        evaluate,
+        (PLAN_FILE, f"records/{SCORES}.jsonl", f"records/{TRANSCRIPTS}.jsonl"),
+    ),
+    StageOfMethod("report", "write the report", report, ("report.md",)),
+)
+NAMES = tuple(stage.name for stage in STAGES)
+
+
+def stages_of(recipe: Recipe) -> tuple[StageOfMethod, ...]:
+    """Return the stages that a recipe has: a team without critics, or of one round, trains none."""
+    if recipe.team.critics and recipe.team.rounds > 1:
+        return STAGES
+    return tuple(stage for stage in STAGES if stage.name not in ("critic-data", "critics"))
+
+
+def chosen(recipe: Recipe, *, first: str | None = None, last: str | None = None) -> tuple[StageOfMethod, ...]:
+    """Return the stages from one to another, both included."""
+    stages = stages_of(recipe)
+    names = [stage.name for stage in stages]
+    for name in (first, last):
+        if name is not None and name not in names:
+            raise RunError(f"{name!r} is no stage of this recipe; its stages are {', '.join(names)}")
+    start = names.index(first) if first else 0
+    end = names.index(last) if last else len(names) - 1
+    if end < start:
+        raise RunError(f"{last} comes before {first}; the stages are {', '.join(names)}")
+    return stages[start : end + 1]
