@@ -17,18 +17,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
-quickstart: $(READY)  ## set up, show what there is, train a small team (two minutes)
-	@printf '\n-- the paper as a recipe\n'
-	$(BIN)/mada recipe check recipes/paper.toml
-	@printf '\n-- problems, cut into disjoint subsets\n'
-	$(BIN)/mada problems split examples/problems.jsonl --subsets 3 --size 2 --validation 2
-	@printf '\n-- replies, graded\n'
-	$(BIN)/mada grade examples/replies.jsonl
-	@printf '\n-- how many parameters a team of six trains\n'
-	$(BIN)/mada params tests/fixtures/deepseek-r1-distill-qwen-1.5b --agents 6
-	@printf '\n-- three agents learn a toy task together, about a minute; Ctrl-C and start again, and it goes on\n'
-	$(BIN)/python examples/train_team.py --run runs/quickstart
-	@printf '\nnext: %s\n' '$(BIN)/mada --help, and README.md'
+quickstart: $(READY)  ## set up, then the whole method on the embedded model (under five minutes); again: goes on
+	$(BIN)/mada run recipes/quickstart.toml
 
 test: $(READY)  ## run the test suite, on a CPU
 	$(BIN)/python -m pytest

@@ -5,7 +5,7 @@
 The task: "Ann has 3 and gets 2 , so" wants 5. A reply ends with its first number, and is right if that is the sum. Each
 agent learns from questions of its own; the validation set asks sums about people whom no agent was asked them about.
 The model's weights are random: this shows learning from nothing on a toy task, and what comes of it is of no other use.
-(A trained model that comes with mada, and `mada run` for the whole method, are not there yet.)
+(`mada run` does the whole method, on a trained model.)
 
 Ctrl-C stops the training, and the same command goes on from the last checkpoint.
 """

@@ -3,9 +3,10 @@
 A solution works through an exercise line by line, and a wrong result is carried on. There are two kinds of mistakes:
 
 slips           any result may be off by a little; they are rare and independent, so a vote of several samples mends
-                them
-lost carries    a carry or borrow is forgotten, seldom as a rule, but more often than not where a 9 is added or taken
-                away: a habit that all samples share, which no vote mends and no lower temperature, but training does
+                most of them
+lost carries    a carry or borrow is forgotten, the likelier the larger the last digit that is added or taken away, and
+                with a 9 more often than not: a habit that all samples share, which a vote or a lower temperature
+                hardly mends, but training does
 
 So the model is right about two times in three. In a debate a line is, with probability TAKE_OVER, taken over from an
 agent that has the same left side, right or wrong, and else worked out: the model knows how to look at others, and not
@@ -20,17 +21,18 @@ import numpy as np
 from mada.debate.prompts import Prompts
 from mada.debate.response import Response
 from mada.problems.abacus.exercise import Exercise, Step
-from mada.problems.abacus.levels import LEVELS, draw_exercise
+from mada.problems.abacus.levels import LEVELS, Level, draw_exercise
 from mada.problems.abacus.wording import worded
 
-SLIP = 0.06
+SLIP = 0.03
 SLIPS = (1, 2, 10, 20)
-LOST_CARRY = 0.06
-LOST_CARRY_OF_NINE = 0.55
-TAKE_OVER = 0.3
+LOST_CARRY = {9: 0.6, 8: 0.45, 7: 0.3, 6: 0.2}
+LOST_CARRY_ELSE = 0.03
+TAKE_OVER = 0.5
 MOST_CARELESS = 2.0
 CUT_OFF_SHARE = 0.03
-LEVEL_SHARES = {"easy": 0.3, "medium": 0.3, "hard": 0.3, "long": 0.1}
+LESSON_LEVELS = {**LEVELS, "one step": Level(steps=(1, 1), numbers=(2, 99), multiplies=0.1)}
+LEVEL_SHARES = {"one step": 0.05, "easy": 0.3, "medium": 0.28, "hard": 0.27, "long": 0.1}
 
 FINAL = "Therefore, the final answer is: $\\boxed{"
 FINAL_END = "}$. I hope it is correct"
@@ -77,7 +79,7 @@ def _mistake(value: int, step: Step, random: np.random.Generator, *, carelessnes
     """Return by how much a result is off; mostly 0."""
     if random.random() < SLIP * carelessness:
         return int(random.choice(SLIPS)) * (1 if random.random() < 0.5 else -1)
-    lost = LOST_CARRY_OF_NINE if step.operand % 10 == 9 else LOST_CARRY
+    lost = LOST_CARRY.get(step.operand % 10, LOST_CARRY_ELSE)
     if _carries(value, step) and random.random() < lost * carelessness:
         return -10 if step.sign == "+" else 10
     return 0
@@ -107,14 +109,20 @@ def debate_lesson(random: np.random.Generator) -> Lesson:
     question, prompts = worded(exercise, random), Prompts()
     count = 3 if random.random() < 0.6 else int(random.integers(1, 7))
     peers = [solve(exercise, random, carelessness=MOST_CARELESS * random.random()) for _ in range(count)]
-    shared = [prompts.shared(_response(peer, random)) for peer in peers]
-    reply = solve(exercise, random, peers=peers)
+    responses = [_response(peer, random) for peer in peers]
+    # Of a response that was cut off, only the lines that are there can be taken over.
+    seen = [
+        [line for line in peer if f"{line.left} = {line.result}\n" in response.text]
+        for peer, response in zip(peers, responses, strict=True)
+    ]
+    reply = solve(exercise, random, peers=seen)
+    shared = [prompts.shared(response) for response in responses]
     return Lesson(prompts.ask_again(question, shared), written(reply))
 
 
 def _exercise(random: np.random.Generator) -> Exercise:
     level = str(random.choice(list(LEVEL_SHARES), p=list(LEVEL_SHARES.values())))
-    return draw_exercise(LEVELS[level], random)
+    return draw_exercise(LESSON_LEVELS[level], random)
 
 
 def _response(lines: Sequence[Line], random: np.random.Generator) -> Response:

@@ -184,7 +184,7 @@ def main() -> None:
     """Read the command line and make the model."""
     parser = argparse.ArgumentParser(description="Train the embedded model.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--steps", type=int, default=2200)
     parser.add_argument("--peak", type=float, default=1.5e-3, help="highest learning rate")
     parser.add_argument("--direct-batch", type=int, default=256, help="lessons of a question alone in a step")
     parser.add_argument("--debate-batch", type=int, default=192, help="lessons of a debate in a step")

@@ -20,6 +20,12 @@ COMMANDS = [
     if line.startswith("mada ")
 ]
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+# The README's run takes minutes; the same recipe with two steps and two problems takes seconds.
+QUICKSTART = "mada run recipes/quickstart.toml"
+SMALL = (
+    "data.subset_size=6 data.validation_size=4 training.batch_size=8 generators.steps=2 critics.steps=2 "
+    "evaluation.seeds=2 evaluation.problems=2 evaluation.benchmarks='[\"abacus-easy\"]'"
+)
 
 
 def run(command: str) -> subprocess.CompletedProcess[str]:
@@ -30,9 +36,25 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def in_folder(text: str, runs: Path) -> str:
+    """A command or program of the README with its runs in another folder, and its run made small."""
+    folder = runs / "quickstart"
+    text = text.replace(QUICKSTART, f"{QUICKSTART} {SMALL} --run {folder}")
+    text = re.sub(r"^mada runs$", f"mada runs {runs}", text)
+    return text.replace("runs/quickstart", str(folder))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    done = run(in_folder(QUICKSTART, folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_works(command):
-    done = run(command)
+def test_a_command_of_the_readme_works(command, runs):
+    done = run(in_folder(command, runs))
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
@@ -45,12 +67,12 @@ def test_the_readme_shows_lines_that_are_printed():
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_of_the_readme_prints_what_it_says(program):
+def test_a_program_of_the_readme_prints_what_it_says(program, runs):
     expected = re.findall(r"print\(.*\)  # (.*)", program)
     assert expected
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(program, {"__name__": "readme"})
+        exec(in_folder(program, runs), {"__name__": "readme"})
     assert printed.getvalue().splitlines() == expected
 
 

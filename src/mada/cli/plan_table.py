@@ -25,7 +25,7 @@ def print_plan(plan: "Plan", recipe: "Recipe", *, folder: Path) -> None:
         marks = _mark(folder, stage.name)
         table.add_row(f"{stage.name}{marks}", safe(stage.size), _count(stage.completions), _count(stage.most_tokens))
     screen.print(table)
-    agents = recipe.team.generators + recipe.team.critics
+    agents = plan.trainable // plan.trainable_per_agent
     facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     facts.add_row("trainable parameters", f"{plan.trainable_per_agent:,} × {agents} agents = {plan.trainable:,}")
     facts.add_row("base", f"{plan.base_parameters:,} parameters, {in_bytes(plan.base_bytes)}")

@@ -102,29 +102,29 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
 def _run(
     recipe: "Recipe", folder: Path, *, first: str | None = None, last: str | None = None, only: str | None = None
 ) -> None:
+    from mada.cli.run_view import RunView
     from mada.run import Run
 
     screen = console()
-    with Run.open(folder, recipe) as opened:
-        # PyTorch takes seconds to load, so what can be refused has been refused by now.
-        quieten()
-        with screen.status("loading") if screen.is_terminal else _nothing():
-            from mada.cli.run_view import RunView
-            from mada.pipeline.running import refuse_gaps, run_recipe
+    view = RunView(screen)
+    try:
+        with Run.open(folder, recipe) as opened:
+            # PyTorch takes seconds to load, so what can be refused has been refused by now.
+            quieten()
+            with screen.status("loading") if screen.is_terminal else _nothing():
+                from mada.pipeline.running import refuse_gaps, run_recipe
 
-        view = RunView(screen)
-        try:
-            if only is not None:
-                refuse_gaps(opened, recipe, before=only)
-            run_recipe(opened, recipe, watch=view, first=first, last=last)
-        except KeyboardInterrupt:
-            view.close()
-            where = f" in {view.stage}" if view.stage else ""
-            typer.echo(f"\nmada: stopped{where}; what is finished is kept. To go on: mada run --run {folder}", err=True)
-            raise typer.Exit(130) from None
-        finally:
-            view.close()
-        _print_results(opened.folder, folder)
+            try:
+                if only is not None:
+                    refuse_gaps(opened, recipe, before=only)
+                run_recipe(opened, recipe, watch=view, first=first, last=last)
+            finally:
+                view.close()
+            _print_results(opened.folder, folder)
+    except KeyboardInterrupt:  # caught out here, so that the manifest knows what ended the session
+        where = f" in {view.stage}" if view.stage else ""
+        typer.echo(f"\nmada: stopped{where}; what is finished is kept. To go on: mada run --run {folder}", err=True)
+        raise typer.Exit(130) from None
 
 
 def _print_results(folder: Path, shown: Path) -> None:

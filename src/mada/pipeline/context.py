@@ -38,8 +38,10 @@ class Context:
         return DebateSettings.of(self.recipe)
 
     def seats(self, role: Role) -> tuple[str, ...]:
-        """Return the names of a role's seats, which are those of its adapters."""
-        return seat_names(role, self.recipe.team.generators if role == "generator" else self.recipe.team.critics)
+        """Return the names of a role's seats, which are those of its adapters; in one round critics have none."""
+        team = self.recipe.team
+        critics = team.critics if team.rounds > 1 else 0
+        return seat_names(role, team.generators if role == "generator" else critics)
 
     def adapter(self, seat: str) -> "Path":
         """Return where a seat's trained adapter lies."""

@@ -48,10 +48,10 @@ async def evaluate(context: Context) -> dict[str, JsonValue]:
         )
         context.run.write_text(PLAN_FILE, plan.to_json())
         with context.grader() as grader:
-            work = _Work(context, shop, grader, names=[system.name for system in plan.systems], of=len(items))
-            await each(
-                [item for item in items if item.key not in work.finished], work.answer, at_once=shop.engine.slots
-            )
+            work = _Work(context, shop, grader, of=len(items))
+            missing = [item for item in items if item.key not in work.finished]
+            # A problem asks for a dozen completions at once and for more later, so these fill the engine.
+            await each(missing, work.answer, at_once=max(1, shop.engine.slots // 12))
     return {
         "problems": len(items),
         "completions": work.asked,
@@ -66,7 +66,7 @@ def systems_of(context: Context, shop: Workshop, engine: Engine) -> tuple[System
     The votes have as many calls as the debates, and the untrained rivals are the same base without adapters.
     """
     rounds = context.recipe.team.rounds
-    names = context.seats("generator"), context.seats("critic") if rounds > 1 else ()
+    names = context.seats("generator"), context.seats("critic")
     calls = len(names[0]) + (rounds - 1) * len(names[1])
 
     def seat(name: str, adapter: str | None) -> EngineAgent:
@@ -85,7 +85,7 @@ def systems_of(context: Context, shop: Workshop, engine: Engine) -> tuple[System
     trained = tuple(seat(name, name) for name in names[0])
     voters = tuple(trained[place % len(trained)] for place in range(calls))
     critics = tuple(seat(name, name) for name in names[1])
-    return (
+    systems = (
         System("single", "single agent, untrained", (bare[0],)),
         System("vote", f"vote of {calls}, untrained", tuple(bare), measure="vote"),
         System("debate", "debate, untrained", tuple(bare[: len(trained)]), bare_critics, rounds=rounds),
@@ -93,6 +93,7 @@ def systems_of(context: Context, shop: Workshop, engine: Engine) -> tuple[System
         System("trained-vote", f"vote of {calls}, trained generators", voters, measure="vote"),
         System(TEAM, "MADA debate", trained, critics, rounds=rounds),
     )
+    return tuple(system for system in systems if system.name in context.recipe.evaluation.systems)
 
 
 def _items(context: Context) -> list[Item]:
@@ -112,7 +113,7 @@ def _items(context: Context) -> list[Item]:
 class _Work:
     """Answers items, and knows which are finished."""
 
-    def __init__(self, context: Context, shop: Workshop, grader: Grader, *, names: Sequence[str], of: int) -> None:
+    def __init__(self, context: Context, shop: Workshop, grader: Grader, *, of: int) -> None:
         self._context, self._shop, self._grader, self._of = context, shop, grader, of
         self._scores = context.run.records(SCORES, Score)
         self._transcripts = context.run.records(TRANSCRIPTS, Transcript)

@@ -1,7 +1,8 @@
 """What a recipe would do, before anything is done: sizes, parameters, and bounds of tokens and memory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -15,6 +16,7 @@ from mada.problems.known import KNOWN_SETS, known_name
 from mada.recipe import Recipe
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_Size = tuple[str, int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,10 @@ class Plan:
 def plan_of(recipe: Recipe) -> Plan:
     """Work out what a recipe asks for; reads a model's configuration and no data."""
     lora = Lora(recipe.lora.rank, recipe.lora.alpha, dropout=recipe.lora.dropout, targets=recipe.lora.targets)
-    team = recipe.team.generators + recipe.team.critics
-    count = count_parameters(recipe.model.name, lora=lora, agents=team, revision=recipe.model.revision)
+    # Critics speak from round 2 on; a team of one round trains none.
+    critics = recipe.team.critics if recipe.team.rounds > 1 else 0
+    agents = recipe.team.generators + critics
+    count = count_parameters(recipe.model.name, lora=lora, agents=agents, revision=recipe.model.revision)
     config = load_config(recipe.model.name, revision=recipe.model.revision).get_text_config()
     # As `load_base` does it: without a GPU everything is float32 unless the recipe wants something else.
     saved = str(config.dtype).removeprefix("torch.") if torch.cuda.is_available() else "float32"
@@ -56,7 +60,7 @@ def plan_of(recipe: Recipe) -> Plan:
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     window = recipe.model.window or getattr(config, "max_position_embeddings", 0)
-    together = max(recipe.team.generators, recipe.team.critics)
+    together = max(recipe.team.generators, critics)
     return Plan(
         stages=tuple(_stages(recipe)),
         base_parameters=count.base,
@@ -70,20 +74,17 @@ def plan_of(recipe: Recipe) -> Plan:
 
 
 def _stages(recipe: Recipe) -> Iterator[PlannedStage]:
-    sizes = {
-        "split": _split(recipe),
-        "generators": _training(recipe, critics=False),
-        "critic-data": _critic_data(recipe),
-        "critics": _training(recipe, critics=True),
-        "evaluate": _evaluate(recipe),
-        "report": ("tables, curves, debates to read", None, None),
+    sizes: dict[str, Callable[[Recipe], _Size]] = {
+        "split": _split,
+        "generators": partial(_training, critics=False),
+        "critic-data": _critic_data,
+        "critics": partial(_training, critics=True),
+        "evaluate": _evaluate,
+        "report": lambda _: ("tables, curves, debates to read", None, None),
     }
     for stage in stages_of(recipe):
-        size, completions, most = sizes[stage.name]
+        size, completions, most = sizes[stage.name](recipe)
         yield PlannedStage(stage.name, stage.does, size, completions, most)
-
-
-_Size = tuple[str, int | None, int | None]
 
 
 def _split(recipe: Recipe) -> _Size:

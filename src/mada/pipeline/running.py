@@ -6,7 +6,7 @@ import shutil
 from mada.errors import RunError
 from mada.pipeline.context import Context
 from mada.pipeline.observing import RunObserver
-from mada.pipeline.stages import StageOfMethod, chosen, stages_of
+from mada.pipeline.stages import StageOfMethod, chosen
 from mada.recipe import Recipe
 from mada.run import Run
 from mada.run.stored import accessible
@@ -28,9 +28,8 @@ def run_recipe(
 
 def refuse_gaps(run: Run, recipe: Recipe, *, before: str) -> None:
     """Raise unless all stages before a stage are finished."""
-    for stage in stages_of(recipe):
-        if stage.name == before:
-            return
+    *earlier, _ = chosen(recipe, last=before)
+    for stage in earlier:
         if not run.stage(stage.name).is_done:
             raise RunError(
                 f"{before} needs the stage {stage.name}, which is not finished in {run.folder}; "

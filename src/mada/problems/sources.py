@@ -77,6 +77,8 @@ def _drafts(
     name = known_name(source)
     if name is not None and KNOWN_SETS[name].kind == "built-in":
         _refuse_hub_choice(name, hub_choice)
+        if columns or answer_form:
+            raise DataError(f"{name}: is made here and has no columns; leave out columns and answer form")
         return _built_in_drafts(name, limit)
     if name is not None:
         return _known_drafts(

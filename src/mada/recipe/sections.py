@@ -6,7 +6,7 @@ a choice on which the paper is silent.
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from mada.debate.prompts import DEBATE_HEADER, DEBATE_REQUEST, DEBATE_RESPONSE, REASONING, Share
 from mada.problems.known import BENCHMARKS
@@ -24,6 +24,7 @@ from mada.recipe.values import (
     SomeNames,
     Text,
     Wanted,
+    list_to_tuple,
 )
 
 
@@ -41,6 +42,12 @@ def _holds_question(text: str) -> str:
 
 def _holds_response(text: str) -> str:
     return _exactly_once(text, "{response}", meaning="an agent's response")
+
+
+def _with_the_team(names: tuple[str, ...]) -> tuple[str, ...]:
+    if "mada" not in names or len(set(names)) < len(names):
+        raise ValueError(f"got {', '.join(names) or 'none'}, wanted each system once and 'mada' among them")
+    return names
 
 
 class ModelSection(Section):
@@ -181,3 +188,11 @@ class EvaluationSection(Section):
     """Times every system answers every benchmark, each with its own seed (I3, E1)."""
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all (E1; ours)."""
+    systems: Annotated[
+        tuple[Literal["single", "vote", "debate", "generators", "trained-vote", "mada"], ...],
+        BeforeValidator(list_to_tuple),
+        AfterValidator(_with_the_team),
+        Wanted('a list of systems with "mada" in it'),
+    ] = ("single", "vote", "debate", "generators", "trained-vote", "mada")
+    """What is measured: the bare model alone, its vote with as many calls as a debate, its debate, and the same of the
+    trained seats: one generator's answers, the generators' vote, and the team's debate, mada (I4; ours)."""

@@ -34,8 +34,8 @@ def _none_word_to_none(value: Any) -> Any:
     return None if value == NONE_WORD else value
 
 
-def _list_to_tuple(value: Any) -> Any:
-    # TOML arrays arrive as lists; a frozen recipe holds tuples.
+def list_to_tuple(value: Any) -> Any:
+    """Turn a list into a tuple: TOML arrays arrive as lists, and a frozen recipe holds tuples."""
     return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
@@ -61,13 +61,13 @@ Text = Annotated[str, StringConstraints(pattern=r"\S"), Wanted("text that is not
 Folder = Annotated[Path, BeforeValidator(_text_to_path), Wanted("the path of a folder")]
 Names = Annotated[
     tuple[Text, ...],
-    BeforeValidator(_list_to_tuple),
+    BeforeValidator(list_to_tuple),
     AfterValidator(_each_once),
     Wanted('a list of names, such as ["one", "two"]'),
 ]
 SomeNames = Annotated[
     tuple[Text, ...],
-    BeforeValidator(_list_to_tuple),
+    BeforeValidator(list_to_tuple),
     Field(min_length=1),
     AfterValidator(_each_once),
     Wanted('a list of at least one name, such as ["one", "two"]'),

@@ -14,7 +14,7 @@ TRAINING_KEYS = (
 )
 SECTIONS = (
     "name, seed, model, data, prompts, team, lora, reward, grading, training, generators, "
-    "critics, inference, "
+    "critics, engine, inference, "
     "evaluation"
 )
 

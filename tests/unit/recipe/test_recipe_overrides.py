@@ -126,14 +126,14 @@ def test_an_override_undoes_what_a_file_says(tmp_path):
             "override 'lorra={rank=3}': lorra: unknown key; did you mean 'lora'? (allowed here: "
             "name, seed, model, "
             "data, prompts, team, lora, reward, grading, training, generators, critics, "
-            "inference, evaluation)",
+            "engine, inference, evaluation)",
         ),
         (
             "lorra.rank=3",
             "override 'lorra.rank=3': lorra: unknown key; did you mean 'lora'? (allowed here: "
             "name, seed, model, "
             "data, prompts, team, lora, reward, grading, training, generators, critics, "
-            "inference, evaluation)",
+            "engine, inference, evaluation)",
         ),
         (
             "model.revision=",

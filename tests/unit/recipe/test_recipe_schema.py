@@ -31,7 +31,7 @@ def test_every_field_says_what_it_is_and_which_point_it_serves(entry):
 def test_every_section_has_a_docstring_of_its_own():
     sections = [entry.section for entry in _all_entries() if entry.section is not None]
     texts = [section.__doc__ for section in sections]
-    assert len(sections) == 13
+    assert len(sections) == 14
     assert None not in texts
     assert len(set(texts)) == len(texts)
 
@@ -61,7 +61,8 @@ def test_contract_of_names():
         "generators": ["advantage", "std", "learning_rate", "steps"],
         "critics": ["advantage", "std", "learning_rate", "steps"],
         "inference": ["temperature", "top_p", "top_k", "max_new_tokens"],
-        "evaluation": ["benchmarks", "seeds"],
+        "engine": ["rows", "threads"],
+        "evaluation": ["benchmarks", "seeds", "problems", "systems"],
     }
 
 
@@ -131,6 +132,6 @@ def test_keys_are_found_and_written():
     assert find_entry(["lora", "rank", "more"]) is None
     assert find_entry(["nothing"]) is None
     assert find_entry([]) is None
-    assert len(list(leaves())) == 73
+    assert len(list(leaves())) == 77
     assert written(("evaluation", "benchmarks", 1)) == "evaluation.benchmarks[1]"
     assert written(("model", 'odd "key"\n')) == 'model."odd \\"key\\"\\n"'

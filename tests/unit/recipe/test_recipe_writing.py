@@ -93,7 +93,7 @@ def test_the_defaults_in_full():
     assert "learning_rate = 1e-06\n" in text
     assert "$\\boxed{ANSWER}$" in text
     assert "gradient_checkpointing = false\n" in text
-    assert text.endswith("seeds = 10\n")
+    assert "seeds = 10\n# problems = (none)\n" in text
     lines = [line.removeprefix("# ") for line in text.splitlines()]
     for leaf in leaves():
         assert any(line.startswith(f"{leaf.name} = ") for line in lines), leaf.key

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mada.errors import RunError
-from mada.run.lock import Lock, close_all_in_child
+from mada.run.lock import Lock, close_all_in_child, holder_of
 
 FORKING = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
@@ -123,3 +123,41 @@ def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(fcntl, "flock", unsupported)
     with pytest.raises(RunError, match="cannot be locked: No locks available; its file system must support flock"):
         Lock(tmp_path)
+
+
+def test_who_holds_a_folder_is_told_without_taking_it(tmp_path: Path) -> None:
+    assert holder_of(tmp_path) is None, "nobody has been here"
+    assert list(tmp_path.iterdir()) == [], "asking leaves nothing"
+    lock = Lock(tmp_path)
+    holder = holder_of(tmp_path)
+    assert holder is not None
+    assert (holder.pid, holder.host) == (os.getpid(), socket.gethostname())
+    assert lock.is_held
+    with pytest.raises(RunError, match="is in use"):
+        Lock(tmp_path)
+    lock.release()
+    assert holder_of(tmp_path) is None
+    Lock(tmp_path).release()
+
+
+def test_a_name_that_a_killed_holder_left_is_nobodys(tmp_path: Path) -> None:
+    lock = Lock(tmp_path)
+    name = (tmp_path / ".lock").read_bytes()
+    lock.release()
+    (tmp_path / ".lock").write_bytes(name)
+    assert holder_of(tmp_path) is None
+
+
+def test_who_cannot_be_told_is_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert holder_of(tmp_path / "nowhere") is None
+    lock = Lock(tmp_path)
+    (tmp_path / ".lock").write_bytes(b'{"pid":')
+    assert holder_of(tmp_path) is None, "a holder that has not written its name"
+
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", unsupported)
+        assert holder_of(tmp_path) is None
+    lock.release()

@@ -22,12 +22,13 @@ class Level:
 
 
 LEVELS: Mapping[str, Level] = {
+    "short": Level(steps=(2, 3), numbers=(10, 99), multiplies=0.2),
     "easy": Level(steps=(2, 3), numbers=(2, 50), multiplies=0.0),
     "medium": Level(steps=(3, 4), numbers=(10, 99), multiplies=0.2),
     "hard": Level(steps=(4, 5), numbers=(10, 99), multiplies=0.5),
     "long": Level(steps=(6, 8), numbers=(10, 99), multiplies=0.2),
 }
-"""Easy, medium and hard are what training problems are made of; long chains are kept out of it."""
+"""Short, easy, medium and hard are what training problems are made of; long chains are kept out of it."""
 
 
 def draw_exercise(level: Level, random: np.random.Generator) -> Exercise:

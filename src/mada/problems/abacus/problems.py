@@ -24,6 +24,7 @@ class AbacusSet:
 
 SETS: Mapping[str, AbacusSet] = {
     "abacus": AbacusSet("Abacus (endless)", ("easy", "medium", "hard"), rows=20_000, endless=True),
+    "abacus-short": AbacusSet("Abacus short (endless)", ("short",), rows=20_000, endless=True),
     "abacus-easy": AbacusSet("Abacus easy", ("easy",), rows=200),
     "abacus-medium": AbacusSet("Abacus medium", ("medium",), rows=200),
     "abacus-hard": AbacusSet("Abacus hard", ("hard",), rows=200),

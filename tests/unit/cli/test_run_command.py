@@ -1,0 +1,440 @@
+"""`mada run`, its stages one by one, and what it says to somebody who made a mistake."""
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mada.cli import app, main
+from mada.report.run_report import read_summary
+from mada.report.tables import headline
+from mada.run import Run, StoredRun
+
+RECIPE = """
+name = "tiny"
+[model]
+name = "mada-nano"
+window = 512
+[data]
+train = "abacus"
+subset_size = 6
+validation_size = 4
+decontaminate = ["abacus-easy"]
+[team]
+generators = 2
+critics = 2
+[lora]
+rank = 4
+alpha = 8
+[grading]
+workers = 1
+[training]
+batch_size = 8
+group_size = 4
+learning_rate = 1e-3
+max_new_tokens = 64
+steps = 2
+validate_every = 2
+checkpoint_every = 1
+[engine]
+rows = 64
+[inference]
+max_new_tokens = 96
+[evaluation]
+benchmarks = ["abacus-easy", "abacus-medium"]
+seeds = 2
+problems = 2
+"""
+STAGES = ("split", "generators", "critic-data", "critics", "evaluate", "report")
+WIDE = {"COLUMNS": "200", "TERM": "dumb"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_this_process():
+    """Let the command run where PyTorch is loaded already, and leave no trace here."""
+    with pytest.MonkeyPatch.context() as patch:
+        # It silences libraries for the rest of the process, which other tests may want to hear.
+        patch.setattr("mada.cli.run.quieten", lambda: None)
+        patch.setattr("torch.set_num_threads", lambda count: None)
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        yield
+
+
+def mada(*words):
+    """Run a command that works, and return what it printed."""
+    done = CliRunner(env=WIDE).invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """Run a command that is a mistake, and return the one message it ends in."""
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["mada", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert "Traceback" not in printed.err
+        assert printed.err.startswith("mada: ")
+        return printed.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run from its first stage to its last, as a user starts it."""
+    folder = tmp_path_factory.mktemp("finished")
+    recipe = folder / "tiny.toml"
+    recipe.write_text(RECIPE)
+    printed = mada("run", recipe, "--run", folder / "run")
+    return SimpleNamespace(recipe=recipe, folder=folder / "run", printed=printed)
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    """The finished run, to do as one likes with."""
+    shutil.copytree(finished.folder, tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    file = tmp_path / "tiny.toml"
+    file.write_text(RECIPE)
+    return file
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """Stages that only note that they ran."""
+    from mada.pipeline.stages import STAGES, StageOfMethod
+
+    ran = []
+
+    def pretend(stage):
+        async def function(context):
+            ran.append(stage.name)
+            context.run.write_text(stage.leaves[0] if stage.name != "evaluate" else "pretended", stage.name)
+            seats = context.seats("critic" if stage.name == "critics" else "generator")
+            best = {seat: {"step": 0, "accuracy": 0.5} for seat in seats}
+            return {"best": best, "examples": 1, "by right answers": {}, "completions": 1, "completions sampled": 1}
+
+        return StageOfMethod(stage.name, stage.does, function, ("pretended", *stage.leaves))
+
+    monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(pretend(stage) for stage in STAGES))
+    return ran
+
+
+def marks(folder):
+    return {path.stem: path.read_bytes() for path in (Path(folder) / "stages").glob("*.json")}
+
+
+def lines(folder, name):
+    return sorted((Path(folder) / "records" / f"{name}.jsonl").read_bytes().splitlines())
+
+
+def snapshot(folder):
+    """Everything in a folder, by name."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else None
+        for path in Path(folder).rglob("*")
+    }
+
+
+def table_of(printed):
+    return printed[printed.index("\nsystem ") :]
+
+
+# The whole method
+
+
+def test_all_stages_are_announced_in_order_with_what_came_of_them(finished):
+    begun = [line for line in finished.printed.splitlines() if line[:4] in {f"{n}/6 " for n in range(1, 7)}]
+    assert [line.split(":")[0] for line in begun] == [f"{n}/6 {name}" for n, name in enumerate(STAGES, start=1)]
+    summaries: dict[str, Any] = {mark.name: mark.summary for mark in StoredRun.read(finished.folder).finished_stages()}
+    assert list(summaries) == list(STAGES)
+    split = summaries["split"]
+    assert {name: split[name] for name in ("subset-1", "subset-2", "validation")} == {
+        "subset-1": 6,
+        "subset-2": 6,
+        "validation": 4,
+    }
+    # 8 problems: 4 bare answers and 2 bare critics, 4 trained answers and 2 trained critics; 8 more shared
+    assert "    96 completions sampled, 56 shared between systems (" in finished.printed
+    right = summaries["critic-data"]["by right answers"]
+    shown = ", ".join(f"{number} right: {count}" for number, count in right.items())
+    assert f"    16 problems by how many generators were right: {shown} (" in finished.printed
+    assert sum(right.values()) == 16
+
+
+def test_the_table_that_is_printed_is_that_of_the_scores(finished):
+    summary = read_summary(StoredRun.read(finished.folder))
+    assert summary is not None
+    columns = headline(summary).columns
+    rows = [line for line in table_of(finished.printed).splitlines() if line.startswith(columns[0].cells)]
+    assert len(rows) == 6
+    assert rows[-1].startswith("MADA debate")
+    for place, row in enumerate(rows):
+        assert " ".join(row.split()) == " ".join(column.texts[place] for column in columns)
+    assert "± " in rows[-1]
+
+
+def test_the_end_says_where_the_report_is_and_what_to_do_next(finished):
+    *_, report, following = finished.printed.splitlines()
+    assert report == f"report: {finished.folder / 'report.md'}"
+    assert following.startswith(f"next:   mada debate --run {finished.folder} ")
+    assert "MADA debate" in (finished.folder / "report.md").read_text()
+
+
+def test_the_trained_team_debates(finished):
+    words = ["debate", "--run", finished.folder, "What is 2 + 3?", "--json"]
+    record = json.loads(mada(*words))
+    agents = [[turn["agent"] for turn in one["turns"]] for one in record["rounds"]]
+    assert agents == [["generator-1", "generator-2"], ["critic-1", "critic-2"]]
+
+
+def test_a_finished_run_is_not_done_again_and_shows_the_same_table(finished, copied):
+    before = {name: content for name, content in snapshot(copied).items() if name not in ("manifest.json", ".lock")}
+    printed = mada("run", finished.recipe, "--run", copied)
+    assert printed.splitlines()[:6] == [f"{name}: done before" for name in STAGES]
+    assert table_of(printed).replace(str(copied), str(finished.folder)) == table_of(finished.printed)
+    after = {name: content for name, content in snapshot(copied).items() if name not in ("manifest.json", ".lock")}
+    assert after == before
+
+
+def test_evaluating_again_gives_the_same_scores_and_leaves_the_rest(finished, copied):
+    before = marks(copied)
+    printed = mada("run", "--run", copied, "--from", "evaluate")
+    assert printed.splitlines()[:5] == [f"{name}: done before" for name in STAGES[:4]] + [
+        "5/6 evaluate: measure the team and its rivals"
+    ]
+    after = marks(copied)
+    assert [name for name in STAGES if after[name] != before[name]] == ["evaluate", "report"]
+    assert lines(copied, "scores") == lines(finished.folder, "scores")
+    assert lines(copied, "transcripts") == lines(finished.folder, "transcripts")
+    assert table_of(printed).replace(str(copied), str(finished.folder)) == table_of(finished.printed)
+
+
+def test_a_run_that_was_stopped_in_the_evaluation_goes_on_with_its_folder_alone(finished, copied):
+    for name in ("evaluate", "report"):
+        (copied / "stages" / f"{name}.json").unlink()
+    (copied / "report.md").unlink()
+    scores = copied / "records" / "scores.jsonl"
+    kept = scores.read_bytes().splitlines(keepends=True)[:12]
+    scores.write_bytes(b"".join(kept))
+    printed = mada("run", "--run", copied)
+    assert "evaluate: 2 of 8, team " in printed
+    assert scores.read_bytes().startswith(b"".join(kept))
+    assert lines(copied, "scores") == lines(finished.folder, "scores")
+    assert lines(copied, "transcripts") == lines(finished.folder, "transcripts")
+    assert table_of(printed).replace(str(copied), str(finished.folder)) == table_of(finished.printed)
+
+
+# Parts of it
+
+
+def test_it_stops_after_a_stage_and_goes_on_with_the_folder_alone(recipe, tmp_path, pretended):
+    printed = mada("run", recipe, "--run", tmp_path / "run", "--until", "split")
+    assert pretended == ["split"]
+    assert printed.splitlines()[-1] == f"1 stage done. To go on: mada run --run {tmp_path / 'run'}"
+    printed = mada("run", "--run", tmp_path / "run", "--until", "critics")
+    assert pretended == ["split", "generators", "critic-data", "critics"]
+    assert printed.splitlines()[0] == "split: done before"
+    assert printed.splitlines()[-1] == f"4 stages done. To go on: mada run --run {tmp_path / 'run'}"
+    mada("run", "--run", tmp_path / "run")
+    assert pretended == list(STAGES)
+
+
+def test_stages_are_commands_too(recipe, tmp_path, pretended):
+    mada("split", recipe, "--run", tmp_path / "run")
+    for name in STAGES[1:]:
+        mada(name, "--run", tmp_path / "run")
+    assert pretended == list(STAGES)
+    assert "generators: done before" in mada("generators", "--run", tmp_path / "run")
+    assert pretended == list(STAGES)
+
+
+def test_without_a_folder_the_run_goes_where_its_name_says(recipe, tmp_path, pretended, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mada("run", recipe, "name=mine", "seed=3", "--until", "split")
+    manifest = StoredRun.read(tmp_path / "runs" / "mine").manifest
+    assert (manifest.recipe["name"], manifest.seed) == ("mine", 3)
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(recipe, tmp_path):
+    before = snapshot(tmp_path)
+    printed = mada("run", recipe, "--run", tmp_path / "new", "--dry-run")
+    assert snapshot(tmp_path) == before
+    rows = {line.split()[0]: line.split() for line in printed.splitlines() if line.split()}
+    assert f"tiny on mada-nano, in {tmp_path / 'new'}; nothing is done yet" in printed
+    # 2 agents × (2 × 8 + 2 × 4), tokens at most 64 each
+    assert rows["generators"][-2:] == ["48", "3,072"]
+    assert rows["critic-data"][-2:] == ["32", "3,072"]
+    assert rows["evaluate"][-2:] == ["96", "9,216"]
+    assert rows["report"][-2:] == ["–", "–"]
+    assert "67,840 × 4 agents = 271,360" in printed
+
+
+def test_a_dry_run_of_a_run_says_what_is_done(finished):
+    before = snapshot(finished.folder)
+    printed = mada("run", "--run", finished.folder, "--dry-run")
+    assert [line.split("  ")[0] for line in printed.splitlines() if "(done)" in line] == [
+        f"{name} (done)" for name in STAGES
+    ]
+    assert snapshot(finished.folder) == before
+
+
+def test_a_dry_run_without_critics(recipe):
+    printed = mada("run", recipe, "team.critics=0", "team.rounds=1", "--dry-run")
+    assert "critic" not in printed
+    assert "67,840 × 2 agents = 135,680" in printed
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["run", "nowhere.toml"], "mada: nowhere.toml: "),
+        (["run"], "mada: got no recipe; give one, such as recipes/quickstart.toml, or --run with the folder of a run"),
+        (["split"], "mada: got no recipe; give one"),
+        (["run", "--run", "nowhere"], "mada: nowhere does not exist; give the folder of a run"),
+        (["run", "--run", "empty"], "mada: empty has no manifest.json, so it is not a run; give the folder of a run"),
+        (["run", "--run", "file"], "mada: file is a file; a run is a folder with a manifest.json"),
+        (["run", "tiny.toml", "--run", "file"], "mada: file is a file; a run needs a folder. Choose another name"),
+        (
+            ["run", "tiny.toml", "--run", "letters"],
+            "mada: letters has files but no manifest.json, so it is not a run (letter.txt); choose a new or an empty",
+        ),
+        (["run", "tiny.toml", "tiny.toml"], "mada: got 2 recipe files (tiny.toml, tiny.toml), wanted one"),
+        (["run", "seed=1"], "mada: got no recipe; give one"),
+        (["run", "seed=1", "--run", "old"], "mada: got seed=1 without a recipe: a run keeps the recipe it began with;"),
+        (["run", "tiny.toml", "--until", "trainng"], "mada: 'trainng' is no stage; the stages are split, generators,"),
+        (["run", "tiny.toml", "--from", "Split"], "mada: 'Split' is no stage; the stages are split, generators,"),
+        (["run", "--run", "old", "--from", "critics", "--until", "split"], "mada: split comes before critics; the st"),
+        (["run", "--run", "old", "--from", "evaluate"], "mada: evaluate needs the stage generators, which is not fin"),
+        (["evaluate", "--run", "old"], "mada: evaluate needs the stage generators, which is not finished in "),
+        (["run", "typo.toml"], "mada: typo.toml"),
+        (["run", "tiny.toml", "training.stepz=3"], "mada: "),
+        (["run", "tiny.toml", "seed=2", "--run", "old"], "mada: old was started with another recipe:\n"),
+        (["generators", "tiny.toml", "seed=2", "--run", "old"], "mada: old was started with another recipe:\n"),
+        (["run", "tiny.toml", "--run", "broken"], "mada: broken/manifest.json is damaged: it is not JSON"),
+        (["run", "--run", "broken"], "mada: broken/manifest.json is damaged: it is not JSON"),
+        (["run", "tiny.toml", "--run", "file/inside"], "mada: file/inside cannot be used: Not a directory;"),
+    ],
+)
+def test_a_mistake_ends_in_one_message_and_nothing_is_lost(
+    recipe, tmp_path, monkeypatch, pretended, refused, words, complaint
+):
+    monkeypatch.chdir(tmp_path)
+    mada("run", "tiny.toml", "--run", "old", "--until", "split")
+    Path("typo.toml").write_text(RECIPE.replace("group_size", "groop_size"))
+    Path("file").write_text("a file")
+    for name, content in (("empty/nothing", None), ("letters/letter.txt", "Dear"), ("broken/manifest.json", "{")):
+        Path(name).parent.mkdir()
+        if content:
+            Path(name).write_text(content)
+    before = snapshot(tmp_path)
+    message = refused(*words)
+    assert message.startswith(complaint), message
+    after = snapshot(tmp_path)
+    # Opening a run notes the session in its manifest, and looking into one leaves a lock; no more may differ.
+    different = {name for name in before | after if before.get(name) != after.get(name)}
+    assert different <= {"old/manifest.json", "broken/.lock"}
+
+
+def test_a_typing_mistake_in_a_recipe_is_named_with_what_was_meant(recipe, tmp_path, refused):
+    typo = tmp_path / "typo.toml"
+    typo.write_text(RECIPE.replace("group_size", "groop_size"))
+    assert f"{typo}:21: training.groop_size: unknown key; did you mean 'group_size'?" in refused("run", typo)
+    assert "training.stepz: unknown key; did you mean 'steps'?" in refused("run", recipe, "training.stepz=3")
+
+
+def test_another_recipe_is_refused_with_what_is_different(recipe, tmp_path, pretended, refused):
+    mada("run", recipe, "--run", tmp_path / "run", "--until", "split")
+    message = refused("run", recipe, "training.steps=3", "--run", tmp_path / "run")
+    [difference] = [line for line in message.splitlines() if "training.steps" in line]
+    assert "2" in difference
+    assert "3" in difference
+    assert message.rstrip().endswith("start the new one in another folder")
+
+
+def test_a_run_in_use_is_refused_and_told_who_uses_it(recipe, tmp_path, pretended, refused):
+    mada("run", recipe, "--run", tmp_path / "run", "--until", "split")
+    with Run.open(tmp_path / "run", recipe_in(tmp_path / "run")):
+        message = refused("run", "--run", tmp_path / "run")
+    assert f"is in use by process {os.getpid()} on " in message
+    mada("run", "--run", tmp_path / "run", "--until", "split")
+
+
+def recipe_in(folder):
+    from mada.team.seats import recipe_of
+
+    return recipe_of(StoredRun.read(folder))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_refused(recipe, tmp_path, refused):
+    (tmp_path / "theirs").mkdir(mode=0o500)
+    assert "Permission denied" in refused("run", recipe, "--run", tmp_path / "theirs" / "run")
+
+
+@pytest.mark.parametrize("called", ["pathlib.Path.mkdir", "os.open"])
+def test_a_folder_that_the_system_refuses_is_refused(recipe, tmp_path, refused, monkeypatch, called):
+    def denied(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    before = snapshot(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(called, denied)
+        message = refused("run", recipe, "--run", tmp_path / "new")
+    assert f"{tmp_path / 'new'} cannot be " in message
+    assert "Permission denied" in message
+    assert "another folder" in message
+    after = snapshot(tmp_path)
+    assert after == before | ({"new": None} if called == "os.open" else {})
+
+
+def test_a_stage_that_the_recipe_does_not_have_is_refused(recipe, tmp_path, pretended, refused):
+    mada("run", recipe, "team.rounds=1", "--run", tmp_path / "run", "--until", "generators")
+    message = refused("critics", "--run", tmp_path / "run")
+    assert message == (
+        "mada: 'critics' is no stage of this recipe; its stages are split, generators, evaluate, report\n"
+    )
+
+
+def test_ctrl_c_ends_in_130_and_says_how_to_go_on(recipe, tmp_path, pretended, monkeypatch, capsys):
+    from mada.pipeline import stages
+
+    async def interrupted(context):
+        raise KeyboardInterrupt
+
+    stopping = [
+        stages.StageOfMethod(one.name, one.does, interrupted, one.leaves) if one.name == "generators" else one
+        for one in stages.STAGES
+    ]
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("mada.pipeline.stages.STAGES", tuple(stopping))
+        patch.setattr("sys.argv", ["mada", "run", str(recipe), "--run", str(folder)])
+        with pytest.raises(SystemExit) as end:
+            main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == (
+        f"\nmada: stopped in generators; what is finished is kept. To go on: mada run --run {folder}\n"
+    )
+    assert StoredRun.read(folder).manifest.sessions[-1].ended_by == "KeyboardInterrupt"
+    mada("run", "--run", folder, "--until", "generators")
+    assert pretended == ["split", "generators"]

@@ -1,0 +1,144 @@
+"""What a run says of itself: stage by stage, in a file or a pipe by lines, in a terminal by a bar."""
+
+import io
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from mada.cli.run_view import RunView, outcome
+from mada.run import StageMark
+
+
+def mark(name, seconds=12.3, **summary):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return StageMark(name=name, started_at=now, ended_at=now, seconds=seconds, summary=summary)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test moves."""
+    now = [100.0]
+    monkeypatch.setattr("mada.cli.run_view.time.monotonic", lambda: now[0])
+    return now
+
+
+def view(*, terminal=False):
+    console = Console(
+        file=io.StringIO(), force_terminal=terminal, width=60, markup=False, highlight=False, color_system=None
+    )
+    return RunView(console), console
+
+
+def shown(console):
+    return console.file.getvalue()
+
+
+def test_a_stage_is_announced_and_its_outcome_told():
+    watch, console = view()
+    watch.stage_skipped(mark("split"))
+    watch.stage_started("generators", 2, 6)
+    assert watch.stage == "generators"
+    best = {"generator-1": {"step": 10, "accuracy": 0.625}, "generator-2": {"step": 0, "accuracy": 0.5}}
+    watch.stage_done(mark("generators", 75.0, steps=20, best=best))
+    assert watch.stage is None
+    assert shown(console).splitlines() == [
+        "split: done before",
+        "2/6 generators: train the generators",
+        "    best on the validation set: generator-1 62.5% at step 10, generator-2 50.0% at step 0 (1 min)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stage", "summary", "said"),
+    [
+        (
+            "split",
+            {"problems": 20000, "benchmark copies dropped": 0, "duplicates dropped": 13, "subset-1": 6},
+            "problems 20,000, duplicates dropped 13, subset-1 6",
+        ),
+        (
+            "critic-data",
+            {"examples": 1234, "by right answers": {"0": 34, "1": 1200}},
+            "1,234 problems by how many generators were right: 0 right: 34, 1 right: 1,200",
+        ),
+        (
+            "critic-data",
+            {"examples": 1, "by right answers": {"0": 1}},
+            "1 problem by how many generators were right: 0 right: 1",
+        ),
+        (
+            "evaluate",
+            {"completions": 2224, "completions sampled": 1144},
+            "1,144 completions sampled, 1,080 shared between systems",
+        ),
+        ("report", {"file": "report.md"}, "report.md"),
+    ],
+)
+def test_what_came_of_a_stage(stage, summary, said):
+    assert outcome(mark(stage, **summary)) == said
+
+
+def test_a_file_gets_a_line_at_first_and_then_every_ten_seconds(clock):
+    watch, console = view()
+    watch.stage_started("critic-data", 3, 6)
+    watch.progressed(20, 100)
+    for done in range(21, 61):
+        clock[0] += 0.5
+        watch.progressed(done, 100)
+    lines = shown(console).splitlines()[1:]
+    # 20 were there before; 20 more took 10 s, so 60 take 30 s
+    assert lines == [
+        "critic-data: 20 of 100",
+        "critic-data: 40 of 100, 30 s left",
+        "critic-data: 60 of 100, 20 s left",
+    ]
+
+
+def test_a_note_stands_behind_the_time(clock):
+    watch, console = view()
+    watch.stage_started("evaluate", 5, 6)
+    watch.progressed(0, 4000, "team 50.0% right")
+    clock[0] += 10
+    watch.progressed(1000, 4000, "team 51.0% right")
+    assert shown(console).splitlines()[1:] == [
+        "evaluate: 0 of 4,000, team 50.0% right",
+        "evaluate: 1,000 of 4,000, 30 s left, team 51.0% right",
+    ]
+
+
+def test_the_next_stage_counts_its_own_time(clock):
+    watch, console = view()
+    watch.stage_started("critic-data", 3, 6)
+    watch.progressed(90, 100)
+    watch.stage_done(mark("critic-data", 1.0, examples=100, **{"by right answers": {"0": 100}}))
+    clock[0] += 1
+    watch.stage_started("evaluate", 5, 6)
+    watch.progressed(0, 10)
+    clock[0] += 10
+    watch.progressed(5, 10)
+    assert shown(console).splitlines()[-2:] == ["evaluate: 0 of 10", "evaluate: 5 of 10, 10 s left"]
+
+
+def test_a_terminal_gets_a_bar_that_goes_away():
+    watch, console = view(terminal=True)
+    watch.stage_started("evaluate", 5, 6)
+    watch.progressed(1, 4, "team 75.0% right")
+    bar = watch._bar
+    assert bar is not None
+    watch.progressed(3, 4, "team 66.7% right")
+    assert watch._bar is bar, "one bar for a stage"
+    [task] = bar.tasks
+    assert (task.completed, task.total, task.fields["note"]) == (3, 4, "team 66.7% right")
+    watch.stage_done(mark("evaluate", completions=5, **{"completions sampled": 3}))
+    assert bar.finished or not bar.live.is_started
+    assert watch._bar is None
+    assert "    3 completions sampled, 2 shared between systems (12 s)" in shown(console)
+    watch.close()
+
+
+def test_trainings_are_shown_with_their_own_view():
+    watch, _ = view()
+    with watch.training("critics") as observers:
+        [training] = observers
+        assert getattr(training, "title", None) == "critics"

@@ -1,0 +1,103 @@
+"""Stage 1: what is cut, what is dropped, and what is written of it (D1, D3)."""
+
+import asyncio
+import json
+
+import pytest
+
+from mada.errors import DataError
+from mada.pipeline.split import load_training_problems, read_problems, read_split, split
+from mada.problems import load_problems
+from mada.problems.text import text_key
+
+
+def test_the_parts_have_the_recipes_sizes_and_everything_else_is_counted(tiny, opened):
+    context = opened(tiny())
+    assert asyncio.run(split(context)) == {
+        "problems": 43,
+        "benchmark copies dropped": 2,
+        "duplicates dropped": 1,
+        "subset-1": 6,
+        "subset-2": 6,
+        "subset-3": 6,
+        "validation": 4,
+        "unused": 18,
+    }
+    cut = read_split(context.run)
+    assert [(part.name, len(part.ids)) for part in cut.parts] == [
+        ("subset-1", 6),
+        ("subset-2", 6),
+        ("subset-3", 6),
+        ("validation", 4),
+    ]
+
+
+def test_no_problem_is_in_two_parts_and_none_of_a_benchmark_in_any(tiny, opened):
+    # 22 of 22 are used, so that a copy or a duplicate that was let in would show.
+    context = opened(tiny("data.subset_size=12"))
+    asyncio.run(split(context))
+    problems = read_problems(context.run)
+    texts = [text_key(problems[name].question) for part in read_split(context.run).parts for name in part.ids]
+    assert len(texts) == len(set(texts)) == 40
+    assert not set(texts) & {text_key(one.question) for one in load_problems("abacus-easy")}
+
+
+def test_the_records_hold_the_used_problems_and_no_others(tiny, opened, problems_file):
+    context = opened(tiny())
+    asyncio.run(split(context))
+    used = {name for part in read_split(context.run).parts for name in part.ids}
+    rows = {row["id"]: row for row in map(json.loads, problems_file.read_text().splitlines())}
+    lines = [json.loads(line) for line in context.run.path("records/problems.jsonl").read_text().splitlines()]
+    assert sorted(line["id"] for line in lines) == sorted(used)
+    assert {line["id"]: (line["question"], line["answer"]) for line in lines} == {
+        name: (rows[name]["problem"], rows[name]["answer"]) for name in used
+    }
+
+
+def test_a_cut_that_was_interrupted_is_made_anew_without_repeating_a_record(tiny, opened):
+    context = opened(tiny())
+    asyncio.run(split(context))
+    written = [context.run.path(name).read_bytes() for name in ("split.json", "records/problems.jsonl")]
+    context.run.path("split.json").unlink()  # killed between the records and the split
+    again = opened(tiny())
+    asyncio.run(split(again))
+    assert [again.run.path(name).read_bytes() for name in ("split.json", "records/problems.jsonl")] == written
+
+
+def test_another_seed_cuts_otherwise(tiny, opened):
+    cuts = []
+    for seed in (0, 1):
+        context = opened(tiny(f"seed={seed}"), f"run-{seed}")
+        asyncio.run(split(context))
+        cuts.append(read_split(context.run).ids("subset-1"))
+    assert cuts[0] != cuts[1]
+
+
+def test_without_decontamination_the_copies_stay(tiny, opened):
+    assert asyncio.run(split(opened(tiny("data.decontaminate=[]"))))["benchmark copies dropped"] == 0
+
+
+def test_too_few_problems_are_refused_before_anything_is_written(tiny, opened):
+    context = opened(tiny("data.subset_size=13"))
+    with pytest.raises(DataError, match=r"3 × 13 \+ 4 = 43 problems are wanted, but of 41 only 40 differ"):
+        asyncio.run(split(context))
+    assert not context.run.path("split.json").exists()
+
+
+def test_of_the_endless_task_four_times_as_much_is_read_as_is_used(tiny, opened, monkeypatch):
+    asked = []
+    monkeypatch.setattr("mada.pipeline.split.load_problems", lambda name, **options: asked.append(options["limit"]))
+    load_training_problems(opened(tiny("data.train=abacus", "data.subset_size=50")))
+    assert asked == [4 * (3 * 50 + 4)]
+    load_training_problems(opened(tiny(), "of-a-file"))
+    assert asked[1] is None, "a file is read to its end"
+
+
+def test_other_columns_are_read_by_the_recipes_names(tiny, opened, tmp_path):
+    file = tmp_path / "other.jsonl"
+    file.write_text("".join(json.dumps({"q": f"What is {n} + 1?", "a": n + 1}) + "\n" for n in range(10)))
+    names = [f"data.train={file}", "data.columns.problem=q", "data.columns.answer=a", "data.decontaminate=[]"]
+    context = opened(tiny(*names, "data.subset_size=2"))
+    asyncio.run(split(context))
+    assert len(read_problems(context.run)) == 10
+    assert {one.question: one.answer for one in read_problems(context.run).values()}["What is 4 + 1?"] == "5"

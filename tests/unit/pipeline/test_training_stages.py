@@ -1,0 +1,257 @@
+"""Stages 2 and 4 up to the trainer's door: whose prompts, which credit, what they are rewarded for (T4, T5, R1–R3)."""
+
+import asyncio
+import shutil
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from mada.debate.response import Response
+from mada.debate.window import WindowError
+from mada.errors import DataError
+from mada.grading import Grader
+from mada.learning.best import BestAdapter
+from mada.learning.prompts import Reward, TrainingPrompt
+from mada.learning.trainer import TrainingResult
+from mada.models.engines import Completion
+from mada.pipeline.context import Workshop, workshop
+from mada.pipeline.critic_data import EXAMPLES, CriticExample
+from mada.pipeline.split import read_problems, read_split, split
+from mada.pipeline.training import critics, generators, make_scorer
+from mada.team import Team
+from mada.team.agent import chat_prompt, prompt_ids
+
+
+@pytest.fixture
+def trainer(monkeypatch, adapter_files):
+    """A trainer that remembers what it was given, and says that seats are best with one of two adapters."""
+    given: dict[str, Any] = {}
+
+    class Recorder:
+        def __init__(self, stack, engine, task, **options):
+            given.update(stack=stack, task=task, **options)
+            self.agents, self.folder = stack.agents, options["folder"]
+
+        async def train(self):
+            best = {}
+            for place, agent in enumerate(self.agents):
+                shutil.copytree(adapter_files["second" if place else "first"], self.folder / agent)
+                best[agent] = BestAdapter(agent=agent, step=place, accuracy=0.25 * place, folder=agent)
+            return TrainingResult(self.folder, 7, best)
+
+    monkeypatch.setattr("mada.pipeline.training.Trainer", Recorder)
+    return given
+
+
+def answered(context, *, accuracy=lambda place: (place % 3) / 3, text="It is so."):
+    """Write critic data as if the generators had answered, and return it by problem."""
+    asyncio.run(split(context))
+    seats = context.seats("generator")
+    problems, examples = read_problems(context.run), {}
+    places = iter(range(1000))
+    for part in read_split(context.run).parts:
+        for name in part.ids:
+            problem, said = problems[name], tuple(Response(f"{seat}: {text}", "1", 3) for seat in seats)
+            correct = tuple(False for _ in seats)
+            share = accuracy(next(places))
+            examples[name] = CriticExample(
+                name, part.name, problem.question, problem.answer, seats, said, correct, share
+            )
+    context.run.records(EXAMPLES, CriticExample).extend(examples.values())
+    return examples
+
+
+def test_every_generator_gets_its_own_subset_as_bare_questions(tiny, opened, trainer, base):
+    context = opened(tiny("generators.learning_rate=0.5", "reward.accuracy=3"))
+    asyncio.run(split(context))
+    summary = asyncio.run(generators(context))
+    task, cut, problems = trainer["task"], read_split(context.run), read_problems(context.run)
+    assert {agent: tuple(one.id for one in own) for agent, own in task.prompts.items()} == {
+        f"generator-{number}": cut.ids(f"subset-{number}") for number in (1, 2, 3)
+    }
+    assert [one.id for one in task.validation] == list(cut.ids("validation"))
+    one = task.prompts["generator-2"][0]
+    text = context.settings.prompts.ask(problems[one.id].question)
+    assert one == TrainingPrompt(
+        one.id, prompt_ids(chat_prompt(text, base.tokenizer), base.tokenizer), payload=problems[one.id].answer
+    )
+    assert (task.credit.advantage, task.credit.accuracy_weight, task.stop_tokens) == ("grpo", 3.0, (1,))
+    assert (trainer["settings"].learning_rate, trainer["settings"].steps) == (0.5, 2)
+    assert (trainer["folder"], trainer["seed"]) == (context.run.path("generators"), context.run.seed("generators"))
+    assert summary == {
+        "steps": 7,
+        "best": {f"generator-{n}": {"step": n - 1, "accuracy": 0.25 * (n - 1)} for n in (1, 2, 3)},
+        "problems left out, too long for the window": 0,
+        "prompts with shortened responses": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("team", "sizes"),
+    [
+        (["team.generators=2", "team.critics=3"], [4, 4, 4]),
+        (["team.generators=3", "team.critics=1"], [18]),
+        (["team.generators=2", "team.critics=5"], [2] * 5),
+    ],
+)
+def test_critics_share_the_examples_out_in_disjoint_parts_of_one_size(tiny, opened, trainer, team, sizes):
+    context = opened(tiny(*team))
+    examples = answered(context)
+    asyncio.run(critics(context))
+    task = trainer["task"]
+    assert list(task.prompts) == [f"critic-{number}" for number in range(1, len(sizes) + 1)]
+    assert [len(own) for own in task.prompts.values()] == sizes
+    learning = Counter(one.id for own in task.prompts.values() for one in own)
+    assert set(learning.values()) == {1}
+    assert set(learning) <= {name for name, one in examples.items() if one.part != "validation"}
+    assert {one.id for one in task.validation} == {name for name, one in examples.items() if one.part == "validation"}
+    if len(sizes) == 3:
+        parts = [{examples[one.id].part for one in own} for own in task.prompts.values()]
+        assert {"subset-1", "subset-2"} in parts, "shuffled, not cut along the generators' subsets"
+
+
+def test_a_critic_sees_the_question_with_all_responses_and_is_credited_against_the_generators(
+    tiny, opened, trainer, base
+):
+    context = opened(tiny("reward.accuracy=4"))
+    examples = answered(context)
+    summary = asyncio.run(critics(context))
+    task = trainer["task"]
+    shares = {one.id: one.generator_accuracy for own in task.prompts.values() for one in own}
+    assert len(shares) == 18
+    assert shares == {name: one.generator_accuracy for name, one in examples.items() if name in shares}
+    assert set(shares.values()) == {0.0, 1 / 3, 2 / 3}
+    assert {one.generator_accuracy for one in task.validation} <= {0.0, 1 / 3, 2 / 3}
+    one = task.prompts["critic-3"][-1]
+    example = examples[one.id]
+    seen = base.tokenizer.decode(list(one.prompt_ids))
+    order = [seen.index(part) for part in (example.question, "generator-1: It", "generator-2: It", "generator-3: It")]
+    assert order == sorted(order)
+    assert one.payload == example.reference
+    assert (task.credit.advantage, task.credit.accuracy_weight) == ("counterfactual", 4.0)
+    assert (trainer["folder"].name, trainer["seed"]) == ("critics", context.run.seed("critics"))
+    assert summary["prompts with shortened responses"] == 0
+
+
+def test_the_ablation_without_the_counterfactual_uses_grpo_on_the_same_prompts(tiny, opened, trainer):
+    ids = []
+    for place, advantage in enumerate(("grpo", "counterfactual")):
+        context = opened(tiny(f"critics.advantage={advantage}"), f"run-{place}")
+        answered(context)
+        asyncio.run(critics(context))
+        assert trainer["task"].credit.advantage == advantage
+        ids.append({agent: [one.id for one in own] for agent, own in trainer["task"].prompts.items()})
+    assert ids[0] == ids[1]
+
+
+def test_more_critics_than_examples_are_refused(tiny, opened, trainer):
+    context = opened(tiny("team.generators=1", "team.critics=7"))
+    answered(context)
+    with pytest.raises(DataError, match="6 critic examples cannot be cut into 7 subsets; use more problems"):
+        asyncio.run(critics(context))
+
+
+def test_questions_too_long_for_the_window_are_left_out_and_counted(tiny, opened, trainer, base):
+    context = opened(tiny())
+    asyncio.run(split(context))
+    tokens = {
+        name: len(prompt_ids(chat_prompt(context.settings.prompts.ask(one.question), base.tokenizer), base.tokenizer))
+        for name, one in read_problems(context.run).items()
+    }
+    room = sorted(tokens.values())[-3]  # the two longest do not fit, unless others are as long
+    longer = {name for name, count in tokens.items() if count > room}
+    narrow = opened(tiny(f"model.window={room + 64}", "inference.max_new_tokens=10"), "narrow")
+    asyncio.run(split(narrow))
+    summary = asyncio.run(generators(narrow))
+    task = trainer["task"]
+    kept = {one.id for own in [*task.prompts.values(), task.validation] for one in own}
+    assert longer
+    assert kept == set(tokens) - longer
+    assert summary["problems left out, too long for the window"] == len(longer)
+    assert max(len(one.prompt_ids) for own in task.prompts.values() for one in own) <= room
+
+
+def test_a_window_without_room_for_any_question_is_refused(tiny, opened, trainer):
+    context = opened(tiny("model.window=70", "inference.max_new_tokens=10"))
+    asyncio.run(split(context))
+    with pytest.raises(WindowError, match="none of 6 prompts fits beside replies of the longest length"):
+        asyncio.run(generators(context))
+
+
+def test_long_responses_are_shortened_for_critics_and_counted(tiny, opened, trainer):
+    context = opened(tiny("training.max_new_tokens=200"))
+    answered(context, text="12 + 34 = 46\n" * 30)
+    summary = asyncio.run(critics(context))
+    assert summary["problems left out, too long for the window"] == 0
+    assert summary["prompts with shortened responses"] == 22
+    lengths = [len(one.prompt_ids) for own in trainer["task"].prompts.values() for one in own]
+    assert max(lengths) <= 512 - 200
+    assert max(lengths) > 150, "shortened, not left out"
+
+
+def test_the_best_adapters_are_what_a_team_loads(tiny, opened, trainer, adapter_files):
+    context = opened(tiny())
+    answered(context)
+    asyncio.run(generators(context))
+    asyncio.run(critics(context))
+    context.run.close()
+    for seat, source in (("generator-1", "first"), ("generator-3", "second"), ("critic-1", "first")):
+        for file in adapter_files[source].iterdir():
+            assert (context.adapter(seat) / file.name).read_bytes() == file.read_bytes()
+    with Team.load(context.run.folder, device="cpu") as team:
+        assert [agent.name for agent in team.generators] == ["generator-1", "generator-2", "generator-3"]
+        assert [agent.name for agent in team.critics] == ["critic-1", "critic-2", "critic-3"]
+
+
+def test_a_workshop_has_blank_adapters_or_the_trained_ones(tiny, opened, trainer):
+    context = opened(tiny())
+    asyncio.run(split(context))
+
+    async def tensors(*, trained):
+        async with workshop(context, context.seats("generator"), trained=trained) as shop:
+            return {
+                seat: {name: tensor.detach().clone() for name, tensor in shop.stack.tensors(seat).items()}
+                for seat in shop.stack.agents
+            }
+
+    asyncio.run(generators(context))
+    blank, trained = asyncio.run(tensors(trained=False)), asyncio.run(tensors(trained=True))
+    given = trainer["stack"]
+    for seat in context.seats("generator"):
+        for name, tensor in given.tensors(seat).items():
+            assert torch.equal(tensor, blank[seat][name]), "training begins with blank adapters"
+        for name, tensor in trained[seat].items():
+            assert not torch.equal(tensor, blank[seat][name])
+            other = "generator-3" if seat == "generator-2" else seat
+            assert torch.equal(tensor, trained[other][name])
+
+
+def test_rewards_are_those_of_the_paper_for_real_tokens(tiny, opened, base):
+    """Lengths 26, 30, 28, 30 with the end: λ = .5, −.5, 0, −.5; right, wrong, right, right (R1–R3)."""
+    [one] = base.tokenizer.encode("1", add_special_tokens=False)
+
+    def completion(text, length):
+        ids = [*base.tokenizer.encode(text, add_special_tokens=False), base.tokenizer.eos_token_id]
+        return Completion((one,) * (length - len(ids)) + tuple(ids), (0.0,) * length, "end")
+
+    texts = (r"\boxed{4}", r"\boxed{5}", r"\boxed{4}", r"\boxed{\frac{8}{2}}")
+    drawn = [completion(text, length) for text, length in zip(texts, (26, 30, 28, 30), strict=True)]
+    assert [len(one.token_ids) for one in drawn] == [26, 30, 28, 30]
+
+    async def scored(*weights):
+        shop = cast("Workshop", SimpleNamespace(base=base))
+        with Grader(workers=1) as grader:
+            score = make_scorer(opened(tiny(*weights), f"run-{len(weights)}"), shop, grader)
+            return await score(TrainingPrompt("p", (1,), payload="4"), drawn)
+
+    assert asyncio.run(scored()) == [
+        Reward(2.5, True, {"accuracy": 1.0, "length": 0.5}),
+        Reward(-0.5, False, {"accuracy": 0.0, "length": -0.5}),
+        Reward(2.0, True, {"accuracy": 1.0, "length": 0.0}),
+        Reward(1.5, True, {"accuracy": 1.0, "length": -0.5}),
+    ]
+    weighted = asyncio.run(scored("reward.accuracy=3", "reward.length=0.5"))
+    assert [one.total for one in weighted] == [3.25, -0.25, 3.0, 2.75]
