@@ -1,5 +1,6 @@
 """`mada run` and its stages, and `mada runs`: do the whole method, or go on with it, and see what there is."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,9 +95,11 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
             "give the recipe file too, and another --run for what is to be different"
         )
     from mada.run import StoredRun
+
+    stored = StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
     from mada.team.seats import recipe_of
 
-    return recipe_of(StoredRun.read(folder)), folder
+    return recipe_of(stored), folder
 
 
 def _run(
@@ -123,7 +126,10 @@ def _run(
             _print_results(opened.folder, folder)
     except KeyboardInterrupt:  # caught out here, so that the manifest knows what ended the session
         where = f" in {view.stage}" if view.stage else ""
-        typer.echo(f"\nmada: stopped{where}; what is finished is kept. To go on: mada run --run {folder}", err=True)
+        typer.echo(
+            f"\nmada: stopped{where}; what is finished is kept. To go on: mada run --run {shlex.quote(str(folder))}",
+            err=True,
+        )
         raise typer.Exit(130) from None
 
 
@@ -142,9 +148,9 @@ def _print_results(folder: Path, shown: Path) -> None:
             print_headline(headline(summary), screen)
     if "report" in done:
         typer.echo(f"\nreport: {shown / REPORT_FILE}")
-        typer.echo(f'next:   mada debate --run {shown} "What is 58 + 67 - 19 + 45?"')
+        typer.echo(f'next:   mada debate --run {shlex.quote(str(shown))} "What is 58 + 67 - 19 + 45?"')
     else:
-        typer.echo(f"\n{counted(len(done), 'stage')} done. To go on: mada run --run {shown}")
+        typer.echo(f"\n{counted(len(done), 'stage')} done. To go on: mada run --run {shlex.quote(str(shown))}")
 
 
 def _print_plan(recipe: "Recipe", folder: Path) -> None:

@@ -57,22 +57,24 @@ async def critic_data(context: Context) -> dict[str, JsonValue]:
             )
             for seat in context.seats("generator")
         ]
+        fitting = [item for item in wanted if agents[0].fits(item[1].question)]
         with context.grader() as grader:
-            context.watch.progressed(done, len(wanted))
+            context.watch.progressed(done, len(fitting))
 
             async def answer(item: tuple[str, Problem]) -> None:
                 nonlocal done
                 records.append(await _example(context, *item, agents=agents, grader=grader))
                 done += 1
-                context.watch.progressed(done, len(wanted))
+                context.watch.progressed(done, len(fitting))
 
-            missing = [item for item in wanted if item[1].id not in known]
+            missing = [item for item in fitting if item[1].id not in known]
             await each(missing, answer, at_once=2 * shop.engine.slots)
     examples = read_critic_examples(context.run)
     return {
         "examples": len(examples),
         "by right answers": {str(right): count for right, count in count_by_right(examples).items()},
         "generator accuracy": sum(example.generator_accuracy for example in examples) / len(examples),
+        "problems left out, too long for the window": len(wanted) - len(fitting),
         "cut off": sum(response.truncated for example in examples for response in example.responses),
         "no answer": sum(response.answer is None for example in examples for response in example.responses),
     }
@@ -103,9 +105,12 @@ async def _example(
 
 
 def read_critic_examples(run: StoredRun) -> list[CriticExample]:
-    """Return the stage's records in the split's order, whatever order they were finished in."""
+    """Return the stage's records in the split's order, whatever order they were finished in.
+
+    Problems that are too long for the window have none.
+    """
     by_problem = {example.problem: example for example in run.records(EXAMPLES, CriticExample)}
-    return [by_problem[name] for part in read_split(run).parts for name in part.ids]
+    return [by_problem[name] for part in read_split(run).parts for name in part.ids if name in by_problem]
 
 
 def count_by_right(examples: Sequence[CriticExample]) -> dict[int, int]:

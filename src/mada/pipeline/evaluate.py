@@ -4,7 +4,6 @@ The unit of work is a problem with a seed: all systems answer it, what they have
 scores are appended together. An interruption costs the problems under way.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -54,8 +53,8 @@ async def evaluate(context: Context) -> dict[str, JsonValue]:
             await each(missing, work.answer, at_once=max(1, shop.engine.slots // 12))
     return {
         "problems": len(items),
-        "completions": work.asked,
-        "completions sampled": work.sampled,
+        "completions wanted in this session": work.asked,
+        "of these sampled": work.sampled,
         "mean accuracy of the team": work.team_accuracy,
     }
 
@@ -98,7 +97,7 @@ def systems_of(context: Context, shop: Workshop, engine: Engine) -> tuple[System
 
 def _items(context: Context) -> list[Item]:
     evaluation = context.recipe.evaluation
-    problems: Mapping[str, Sequence[Problem]] = {
+    problems = {
         name: load_problems(name, folder=context.recipe.data.folder, limit=evaluation.problems)
         for name in evaluation.benchmarks
     }

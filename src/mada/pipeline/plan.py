@@ -1,6 +1,6 @@
 """What a recipe would do, before anything is done: sizes, parameters, and bounds of tokens and memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -116,11 +116,20 @@ def _critic_data(recipe: Recipe) -> _Size:
     return size, completions, completions * recipe.inference.max_new_tokens
 
 
+def _completions_a_question(systems: Sequence[str], *, generators: int, later: int) -> Iterator[int]:
+    """Yield what the systems need between them: bare answers, trained ones, and the debates' later rounds."""
+    calls = generators + later
+    firsts = {"single": 1, "debate": generators, "vote": calls}
+    yield max((count for name, count in firsts.items() if name in systems), default=0)
+    yield calls if "trained-vote" in systems else generators
+    yield later * ("debate" in systems)
+    yield later
+
+
 def _evaluate(recipe: Recipe) -> _Size:
     team, evaluation = recipe.team, recipe.evaluation
     later = (team.rounds - 1) * team.critics
-    # As many bare and as many trained answers as a debate has calls, and both debates' later rounds.
-    each = 2 * (team.generators + later) + 2 * later
+    each = sum(_completions_a_question(evaluation.systems, generators=team.generators, later=later))
     known = [known_name(name) for name in evaluation.benchmarks]
     size = f"{len(known)} benchmarks × {evaluation.seeds} seeds × {each} completions a question"
     if None in known and evaluation.problems is None:

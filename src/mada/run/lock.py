@@ -12,6 +12,7 @@ a process starts never see the descriptor at all (Python opens it close-on-exec)
 import fcntl
 import os
 import socket
+import time
 import weakref
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from mada.errors import RunError
 
 LOCK_FILE = ".lock"
+TRIES, SECONDS_BETWEEN_TRIES = 3, 0.05
 
 
 class Holder(BaseModel):
@@ -50,7 +52,7 @@ class Lock:
                 "Mend the folder's permissions or choose another folder"
             ) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(descriptor)
         except BlockingIOError as error:
             holder = _holder(descriptor)
             os.close(descriptor)
@@ -89,6 +91,15 @@ class Lock:
         os.close(descriptor)
         self._descriptor = None
         _held.discard(self)
+
+
+def _take(descriptor: int) -> None:
+    """Take the lock, trying again for a moment: `holder_of` holds it for an instant while it looks."""
+    for _ in range(TRIES - 1):
+        with suppress(BlockingIOError):
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(SECONDS_BETWEEN_TRIES)
+    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def holder_of(folder: Path) -> Holder | None:

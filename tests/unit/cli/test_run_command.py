@@ -128,7 +128,8 @@ def pretended(monkeypatch):
             context.run.write_text(stage.leaves[0] if stage.name != "evaluate" else "pretended", stage.name)
             seats = context.seats("critic" if stage.name == "critics" else "generator")
             best = {seat: {"step": 0, "accuracy": 0.5} for seat in seats}
-            return {"best": best, "examples": 1, "by right answers": {}, "completions": 1, "completions sampled": 1}
+            counted = {"completions wanted in this session": 1, "of these sampled": 1}
+            return {"best": best, "examples": 1, "by right answers": {}, **counted}
 
         return StageOfMethod(stage.name, stage.does, function, ("pretended", *stage.leaves))
 

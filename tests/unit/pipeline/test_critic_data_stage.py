@@ -77,6 +77,7 @@ def test_the_summary_counts_examples_by_right_answers(stage):
         "examples": 22,
         "by right answers": {"0": 0, "1": 22 - lucky, "2": lucky, "3": 0},
         "generator accuracy": pytest.approx((22 + lucky) / 66),
+        "problems left out, too long for the window": 0,
         "cut off": 0,
         "no answer": 0,
     }
@@ -138,3 +139,13 @@ def test_examples_are_counted_by_how_many_were_right():
     examples = [example(True, False, True), example(True, True, True), example(False, True, True)]
     assert count_by_right(examples) == {0: 0, 1: 0, 2: 2, 3: 1}
     assert count_by_right([example(False)]) == {0: 1, 1: 0}
+
+
+def test_a_problem_too_long_for_the_window_is_left_out_and_counted(stage, monkeypatch):
+    context, _ = stage
+    too_long = read_split(context.run).ids("subset-2")[0]
+    question = read_problems(context.run)[too_long].question
+    monkeypatch.setattr("mada.pipeline.critic_data.EngineAgent.fits", lambda _, asked: asked != question)
+    summary = asyncio.run(critic_data(context))
+    assert (summary["examples"], summary["problems left out, too long for the window"]) == (21, 1)
+    assert too_long not in {one.problem for one in read_critic_examples(context.run)}

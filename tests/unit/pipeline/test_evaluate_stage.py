@@ -72,9 +72,9 @@ def test_every_system_answers_every_problem_with_every_seed_once(stage, engines)
     assert len(scores) == 6 * 8
     assert summary == {
         "problems": 8,
-        "completions": 8 * (1 + 6 + 6 + 3 + 6 + 6),
+        "completions wanted in this session": 8 * (1 + 6 + 6 + 3 + 6 + 6),
         # the bare model's six and three of its critics, the trained generators' six and three trained critics
-        "completions sampled": 8 * (6 + 3 + 6 + 3),
+        "of these sampled": 8 * (6 + 3 + 6 + 3),
         "mean accuracy of the team": 1.0,
     }
     assert len(engines[0].requests) == 8 * 18
@@ -181,7 +181,7 @@ def test_a_team_of_one_round_has_no_critics_and_no_transcripts(stage, base, crit
         ([], 1, calls) for calls in (1, 3, 3, 3, 3, 3)
     ]
     summary = asyncio.run(evaluate(context))
-    assert (summary["completions"], summary["completions sampled"]) == (8 * (1 + 5 * 3), 8 * 6)
+    assert (summary["completions wanted in this session"], summary["of these sampled"]) == (8 * (1 + 5 * 3), 8 * 6)
     assert summary["mean accuracy of the team"] == pytest.approx(2 / 3)
     assert lines_of(context, "transcripts") == []
 

@@ -178,14 +178,15 @@ def test_levels_differ() -> None:
     }
 
     assert {name: (level.steps, level.numbers) for name, level in LEVELS.items()} == {
+        "short": ((2, 3), (10, 99)),
         "easy": ((2, 3), (2, 50)),
         "medium": ((3, 4), (10, 99)),
         "hard": ((4, 5), (10, 99)),
         "long": ((6, 8), (10, 99)),
     }
     assert multiplied["easy"] == 0
-    assert {name: multiplied[name] for name in ("medium", "hard", "long")} == pytest.approx(
-        {"medium": 0.2, "hard": 0.5, "long": 0.2}, abs=0.08
+    assert {name: multiplied[name] for name in ("short", "medium", "hard", "long")} == pytest.approx(
+        {"short": 0.2, "medium": 0.2, "hard": 0.5, "long": 0.2}, abs=0.08
     )
     assert operands.pop("easy") == set(range(2, 51))
     assert all(drawn == set(range(10, 100)) for drawn in operands.values())
@@ -242,6 +243,10 @@ FIXED = {
             "77 litres flow in. 48 litres flow in. How much water is left?",
             "149",
         ),
+    ],
+    "abacus-short": [
+        ("Start with 14. Add 11. Take away 12. What is the result?", "13"),
+        ("A library has 40 books. It sells 32 books. 31 new books arrive. How many books are there now?", "39"),
     ],
     "abacus-easy": [
         ("Calculate 29 - 24 + 9 - 9.", "5"),

@@ -30,7 +30,8 @@ def test_every_known_set_can_be_read(name: str) -> None:
 
 
 def test_the_built_in_sets_are_those_of_the_task() -> None:
-    assert BUILT_IN == ("abacus", "abacus-easy", "abacus-medium", "abacus-hard", "abacus-long") == tuple(abacus.SETS)
+    benchmarks = ("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long")
+    assert BUILT_IN == ("abacus", "abacus-short", *benchmarks) == tuple(abacus.SETS)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -39,7 +40,7 @@ def test_every_built_in_set_is_made_without_files_or_hub(name: str) -> None:
 
     assert known_name(name) == name
     assert (known.files, known.hub, dict(known.columns), known.answer_form) == ((), None, {}, "text")
-    assert known.rows == (20_000 if name == "abacus" else 200)
+    assert known.rows == (20_000 if name in ("abacus", "abacus-short") else 200)
     assert len(load_problems(name, limit=200)) == 200
 
 
