@@ -8,6 +8,9 @@ from mada.debate.verdict import vote
 from mada.grading import Grader
 from mada.problems import Problem
 
+SCORES, TRANSCRIPTS = "scores", "transcripts"
+"""The names of their records in a run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from mada.concurrency import all_or_none
 from mada.debate.verdict import vote
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
-from mada.evaluation.scores import Score, Transcript, score_debate
+from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript, score_debate
 from mada.evaluation.sharing import SharingEngine
 from mada.evaluation.systems import System
 from mada.grading import Grader
@@ -20,7 +20,6 @@ from mada.pipeline.context import Context, Workshop, each, workshop
 from mada.problems import Problem, load_problems
 from mada.team.agent import EngineAgent
 
-SCORES, TRANSCRIPTS = "scores", "transcripts"
 TEAM = "mada"
 
 

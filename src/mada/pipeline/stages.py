@@ -7,9 +7,10 @@ from pydantic import JsonValue
 
 from mada.errors import RunError
 from mada.evaluation.plan import PLAN_FILE
+from mada.evaluation.scores import SCORES, TRANSCRIPTS
 from mada.pipeline.context import Context
 from mada.pipeline.critic_data import EXAMPLES, critic_data
-from mada.pipeline.evaluate import SCORES, TRANSCRIPTS, evaluate
+from mada.pipeline.evaluate import evaluate
 from mada.pipeline.report import report
 from mada.pipeline.split import PROBLEMS, SPLIT_FILE, split
 from mada.pipeline.training import critics, generators
@@ -20,7 +21,7 @@ from mada.recipe import Recipe
 class StageOfMethod:
     """A stage: a function from the recipe and earlier files to new files, and what to say of it.
 
-    `leaves` are the files and folders it makes, which go when it is to be done again; `{seats}` stands for adapters.
+    `leaves` are the files and folders it makes, as patterns; they go when it is to be done again.
     """
 
     name: str

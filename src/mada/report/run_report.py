@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
-from mada.evaluation.scores import Score, Transcript
+from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
 from mada.evaluation.summary import Summary, summarize
 from mada.report.debates import example_markdown, pick_examples, place_of
 from mada.report.markdown import code, escaped, table
@@ -16,7 +16,7 @@ from mada.report.training import CriticExampleCount, critic_examples_markdown, o
 from mada.run import Run, Session, StoredRecords, StoredRun
 
 REPORT_FILE = "report.md"
-SCORES, TRANSCRIPTS, CRITIC_EXAMPLES = "scores", "transcripts", "critic-examples"
+CRITIC_EXAMPLES = "critic-examples"
 ROLES = ("generators", "critics")
 
 T = TypeVar("T")

@@ -30,6 +30,7 @@ PACKAGES = (
     "pydantic",
     "ray",
     "safetensors",
+    "scipy",
     "sympy",
     "tokenizers",
     "torch",
