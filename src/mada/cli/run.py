@@ -148,7 +148,7 @@ def _print_results(folder: Path, shown: Path) -> None:
             print_headline(headline(summary), screen)
     if "report" in done:
         typer.echo(f"\nreport: {shown / REPORT_FILE}")
-        typer.echo(f'next:   mada debate --run {shlex.quote(str(shown))} "What is 58 + 67 - 19 + 45?"')
+        typer.echo(f'next:   mada debate --run {shlex.quote(str(shown))} "Calculate 64 + 57 - 38."')
     else:
         typer.echo(f"\n{counted(len(done), 'stage')} done. To go on: mada run --run {shlex.quote(str(shown))}")
 

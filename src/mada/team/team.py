@@ -24,7 +24,7 @@ class Team:
     """Generators, critics and the number of rounds: ask it a question, and it debates.
 
         team = Team.load("runs/quickstart")
-        debate = await team.debate("What is 58 + 67 - 19 + 45?")
+        debate = await team.debate("Calculate 64 + 57 - 38.")
         print(debate.verdict.answer)
 
     Any agents can be its members; `load` and `untrained` fill the seats with models. `base` is the model they share,
