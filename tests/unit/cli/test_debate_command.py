@@ -78,7 +78,7 @@ def mada(*arguments, given: str | bytes = b""):
 def in_this_process(monkeypatch):
     """Let the command run where PyTorch is loaded already, and leave no trace here."""
     # It silences libraries for the rest of the process, which other tests may want to hear.
-    monkeypatch.setattr("mada.cli.debate._quieten", lambda: None)
+    monkeypatch.setattr("mada.cli.debate.quieten", lambda: None)
     monkeypatch.setattr("torch.set_num_threads", lambda count: None)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
 

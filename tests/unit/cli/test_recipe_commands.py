@@ -93,7 +93,7 @@ def test_check_reports_every_file(run):
         "  bad.toml:3: lora.rank: got 0 (an integer), wanted an integer ≥ 1\n"
         "  bad.toml:1: sed: unknown key; did you mean 'seed'? (allowed here: name, seed, "
         "model, data, prompts, team, "
-        "lora, reward, grading, training, generators, critics, inference, evaluation)\n"
+        "lora, reward, grading, training, generators, critics, engine, inference, evaluation)\n"
         "missing.toml: no such file (recipes nearby: 'bad.toml', 'good.toml')\n"
     )
 
