@@ -10,6 +10,7 @@ import typer
 
 from mada.cli import debate, grade, params, problems, recipe, run
 from mada.errors import MadaError
+from mada.pipeline.outline import OUTLINE
 
 app = typer.Typer(
     name="mada",
@@ -26,15 +27,8 @@ app.command("grade")(grade.grade)
 app.command("params")(params.params)
 app.command("run")(run.run)
 app.command("runs")(run.runs)
-for _name, _does in (
-    ("split", "Cut the training problems into one subset per agent"),
-    ("generators", "Train the generators"),
-    ("critic-data", "Let every generator answer every training problem"),
-    ("critics", "Train the critics"),
-    ("evaluate", "Measure the team and its rivals"),
-    ("report", "Write the report from the stored records"),
-):
-    app.command(_name)(run.stage_command(_name, _does))
+for _name in OUTLINE:
+    app.command(_name)(run.stage_command(_name))
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from mada.cli.terminal import console, counted, quieten
 from mada.errors import RecipeError, RunError
+from mada.pipeline.outline import OUTLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,6 @@ ArgumentsArgument = Annotated[
 RunOption = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder of the run; without it runs/NAME of the recipe.")
 ]
-STAGE_NAMES = ("split", "generators", "critic-data", "critics", "evaluate", "report")
 
 
 def run(
@@ -48,14 +48,14 @@ def run(
         _run(recipe, place, first=start, last=until)
 
 
-def stage_command(name: str, does: str) -> "Callable[..., None]":
+def stage_command(name: str) -> "Callable[..., None]":
     """Return the command that does one stage of a run."""
 
     def command(arguments: ArgumentsArgument = None, folder: RunOption = None) -> None:
         recipe, place = _chosen(arguments or (), folder)
         _run(recipe, place, last=name, only=name)
 
-    command.__doc__ = f"{does}: one stage of `mada run`, for those who take them one by one."
+    command.__doc__ = f"{OUTLINE[name].capitalize()}: one stage of `mada run`, for those who take them one by one."
     return command
 
 
@@ -70,8 +70,8 @@ def runs(
 
 
 def _check_stage(name: str | None) -> None:
-    if name is not None and name not in STAGE_NAMES:
-        raise RunError(f"{name!r} is no stage; the stages are {', '.join(STAGE_NAMES)}")
+    if name is not None and name not in OUTLINE:
+        raise RunError(f"{name!r} is no stage; the stages are {', '.join(OUTLINE)}")
 
 
 def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "tuple[Recipe, Path]":

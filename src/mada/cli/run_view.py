@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from mada.cli.terminal import counted
 from mada.cli.training_view import SECONDS_BETWEEN_LINES, duration, percent, training_view
+from mada.pipeline.outline import OUTLINE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -30,12 +31,9 @@ class RunView:
 
     def stage_started(self, name: str, number: int, of: int) -> None:
         """Say which stage begins."""
-        from mada.pipeline.stages import STAGES
-
-        [does] = [stage.does for stage in STAGES if stage.name == name]
         self.stage = name
         self._started, self._last_line, self._first_done = time.monotonic(), None, None
-        self._print(f"{number}/{of} {name}: {does}", style="bold")
+        self._print(f"{number}/{of} {name}: {OUTLINE[name]}", style="bold")
 
     def stage_skipped(self, mark: "StageMark") -> None:
         """Say that a stage was done before."""

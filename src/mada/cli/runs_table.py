@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mada.cli.terminal import console, print_json, safe
 from mada.cli.training_view import duration
 from mada.errors import MadaError, RunError
+from mada.pipeline.outline import OUTLINE
 
 if TYPE_CHECKING:
     from mada.run import StoredRun
@@ -86,12 +87,11 @@ def _line(run: "StoredRun", folder: Path) -> RunLine:
 
 
 def _state(run: "StoredRun", done: list[str]) -> str:
-    from mada.cli.run import STAGE_NAMES
     from mada.run.lock import holder_of
 
     if holder_of(run.folder) is not None:
         return f"running, {len(done)} stages done"
     if "report" in done:
         return "finished"
-    after = [name for name in STAGE_NAMES if name in done]
+    after = [name for name in OUTLINE if name in done]
     return f"stopped after {after[-1]}" if after else "stopped before its first stage was done"

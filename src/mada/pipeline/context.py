@@ -9,12 +9,14 @@ from mada.concurrency import all_or_none
 from mada.debate.transcript import Role
 from mada.grading import Grader
 from mada.models.adapters import AdapterStack, Lora, load_adapter
+from mada.models.engines import Engine
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, load_base
 from mada.models.threads import choose_threads
 from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
 from mada.run import Run
+from mada.team.agent import EngineAgent
 from mada.team.seats import ADAPTERS, seat_names
 from mada.team.settings import DebateSettings
 
@@ -46,6 +48,18 @@ class Context:
     def adapter(self, seat: str) -> "Path":
         """Return where a seat's trained adapter lies."""
         return self.run.path(ADAPTERS, seat)
+
+    def agent(self, shop: "Workshop", name: str, adapter: str | None, *, engine: Engine | None = None) -> EngineAgent:
+        """Fill a seat with an adapter of a workshop, or with its bare base, to speak as in a debate."""
+        return EngineAgent(
+            name,
+            adapter,
+            engine=engine or shop.engine,
+            tokenizer=shop.base.tokenizer,
+            prompts=self.settings.prompts,
+            sampling=self.settings.sampling_of(shop.base),
+            window=shop.window,
+        )
 
     def grader(self) -> Grader:
         """Make a grader as the recipe wants it."""

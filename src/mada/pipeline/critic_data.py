@@ -17,10 +17,9 @@ from mada.grading import Grader
 from mada.pipeline.context import Context, each, workshop
 from mada.pipeline.split import read_problems, read_split
 from mada.problems import Problem
+from mada.report.run_report import CRITIC_EXAMPLES
 from mada.run import StoredRun
 from mada.team.agent import EngineAgent
-
-EXAMPLES = "critic-examples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +40,11 @@ async def critic_data(context: Context) -> dict[str, JsonValue]:
     """Let the generators answer, and record what they said."""
     split, problems = read_split(context.run), read_problems(context.run)
     wanted = [(part.name, problems[name]) for part in split.parts for name in part.ids]
-    records = context.run.records(EXAMPLES, CriticExample)
+    records = context.run.records(CRITIC_EXAMPLES, CriticExample)
     known = {example.problem for example in records}
     done = len(known)
     async with workshop(context, context.seats("generator"), trained=True) as shop:
-        agents = [
-            EngineAgent(
-                seat,
-                seat,
-                engine=shop.engine,
-                tokenizer=shop.base.tokenizer,
-                prompts=context.settings.prompts,
-                sampling=context.settings.sampling_of(shop.base),
-                window=shop.window,
-            )
-            for seat in context.seats("generator")
-        ]
+        agents = [context.agent(shop, seat, seat) for seat in context.seats("generator")]
         fitting = [item for item in wanted if agents[0].fits(item[1].question)]
         with context.grader() as grader:
             context.watch.progressed(done, len(fitting))
@@ -109,7 +97,7 @@ def read_critic_examples(run: StoredRun) -> list[CriticExample]:
 
     Problems that are too long for the window have none.
     """
-    by_problem = {example.problem: example for example in run.records(EXAMPLES, CriticExample)}
+    by_problem = {example.problem: example for example in run.records(CRITIC_EXAMPLES, CriticExample)}
     return [by_problem[name] for part in read_split(run).parts for name in part.ids if name in by_problem]
 
 

@@ -68,15 +68,7 @@ def systems_of(context: Context, shop: Workshop, engine: Engine) -> tuple[System
     calls = len(names[0]) + (rounds - 1) * len(names[1])
 
     def seat(name: str, adapter: str | None) -> EngineAgent:
-        return EngineAgent(
-            name,
-            adapter,
-            engine=engine,
-            tokenizer=shop.base.tokenizer,
-            prompts=context.settings.prompts,
-            sampling=context.settings.sampling_of(shop.base),
-            window=shop.window,
-        )
+        return context.agent(shop, name, adapter, engine=engine)
 
     bare = [seat(f"base-{number}", None) for number in range(1, calls + 1)]
     bare_critics = tuple(seat(f"base-critic-{number}", None) for number in range(1, len(names[1]) + 1))

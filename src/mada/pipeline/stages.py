@@ -9,39 +9,44 @@ from mada.errors import RunError
 from mada.evaluation.plan import PLAN_FILE
 from mada.evaluation.scores import SCORES, TRANSCRIPTS
 from mada.pipeline.context import Context
-from mada.pipeline.critic_data import EXAMPLES, critic_data
+from mada.pipeline.critic_data import critic_data
 from mada.pipeline.evaluate import evaluate
+from mada.pipeline.outline import OUTLINE
 from mada.pipeline.report import report
 from mada.pipeline.split import PROBLEMS, SPLIT_FILE, split
 from mada.pipeline.training import critics, generators
 from mada.recipe import Recipe
+from mada.report.run_report import CRITIC_EXAMPLES
 
 
 @dataclass(frozen=True, slots=True)
 class StageOfMethod:
-    """A stage: a function from the recipe and earlier files to new files, and what to say of it.
+    """A stage: a function from the recipe and earlier files to new files, and what it leaves.
 
     `leaves` are the files and folders it makes, as patterns; they go when it is to be done again.
     """
 
     name: str
-    does: str
     function: Callable[[Context], Awaitable[dict[str, JsonValue]]]
     leaves: tuple[str, ...]
 
+    @property
+    def does(self) -> str:
+        """What to say of it."""
+        return OUTLINE[self.name]
+
 
 STAGES: tuple[StageOfMethod, ...] = (
-    StageOfMethod("split", "cut the training problems", split, (SPLIT_FILE, f"records/{PROBLEMS}.jsonl")),
-    StageOfMethod("generators", "train the generators", generators, ("generators", "adapters/generator-*")),
-    StageOfMethod("critic-data", "let the generators answer", critic_data, (f"records/{EXAMPLES}.jsonl",)),
-    StageOfMethod("critics", "train the critics", critics, ("critics", "adapters/critic-*")),
+    StageOfMethod("split", split, (SPLIT_FILE, f"records/{PROBLEMS}.jsonl")),
+    StageOfMethod("generators", generators, ("generators", "adapters/generator-*")),
+    StageOfMethod("critic-data", critic_data, (f"records/{CRITIC_EXAMPLES}.jsonl",)),
+    StageOfMethod("critics", critics, ("critics", "adapters/critic-*")),
     StageOfMethod(
         "evaluate",
-        "measure the team and its rivals",
         evaluate,
         (PLAN_FILE, f"records/{SCORES}.jsonl", f"records/{TRANSCRIPTS}.jsonl"),
     ),
-    StageOfMethod("report", "write the report", report, ("report.md",)),
+    StageOfMethod("report", report, ("report.md",)),
 )
 NAMES = tuple(stage.name for stage in STAGES)
 

@@ -131,7 +131,7 @@ def pretended(monkeypatch):
             counted = {"completions wanted in this session": 1, "of these sampled": 1}
             return {"best": best, "examples": 1, "by right answers": {}, **counted}
 
-        return StageOfMethod(stage.name, stage.does, function, ("pretended", *stage.leaves))
+        return StageOfMethod(stage.name, function, ("pretended", *stage.leaves))
 
     monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(pretend(stage) for stage in STAGES))
     return ran
@@ -423,7 +423,7 @@ def test_ctrl_c_ends_in_130_and_says_how_to_go_on(recipe, tmp_path, pretended, m
         raise KeyboardInterrupt
 
     stopping = [
-        stages.StageOfMethod(one.name, one.does, interrupted, one.leaves) if one.name == "generators" else one
+        stages.StageOfMethod(one.name, interrupted, one.leaves) if one.name == "generators" else one
         for one in stages.STAGES
     ]
     folder = tmp_path / "run"

@@ -31,7 +31,7 @@ def pretended(monkeypatch):
                 context.run.write_text(name, stage.name)
             return {"did": stage.name}
 
-        return StageOfMethod(stage.name, stage.does, function, stage.leaves)
+        return StageOfMethod(stage.name, function, stage.leaves)
 
     monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(pretend(stage) for stage in STAGES))
     return ran
@@ -50,9 +50,9 @@ def test_the_method_has_six_stages():
 
 
 def test_the_command_line_knows_the_same_names_without_loading_anything():
-    from mada.cli.run import STAGE_NAMES
+    from mada.pipeline.outline import OUTLINE
 
-    assert STAGE_NAMES == NAMES
+    assert tuple(OUTLINE) == NAMES
 
 
 @pytest.mark.parametrize("team", [("team.critics=0", "team.rounds=1"), ("team.rounds=1",)])
@@ -164,7 +164,7 @@ def test_a_stage_that_fails_leaves_no_mark_and_the_next_does_not_begin(tiny, ope
     from mada.pipeline import stages
 
     broken = [
-        StageOfMethod(one.name, one.does, failing if one.name == "evaluate" else one.function, one.leaves)
+        StageOfMethod(one.name, failing if one.name == "evaluate" else one.function, one.leaves)
         for one in stages.STAGES
     ]
     monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(broken))

@@ -18,9 +18,10 @@ from mada.learning.prompts import Reward, TrainingPrompt
 from mada.learning.trainer import TrainingResult
 from mada.models.engines import Completion
 from mada.pipeline.context import Workshop, workshop
-from mada.pipeline.critic_data import EXAMPLES, CriticExample
+from mada.pipeline.critic_data import CriticExample
 from mada.pipeline.split import read_problems, read_split, split
 from mada.pipeline.training import critics, generators, make_scorer
+from mada.report.run_report import CRITIC_EXAMPLES
 from mada.team import Team
 from mada.team.agent import chat_prompt, prompt_ids
 
@@ -60,7 +61,7 @@ def answered(context, *, accuracy=lambda place: (place % 3) / 3, text="It is so.
             examples[name] = CriticExample(
                 name, part.name, problem.question, problem.answer, seats, said, correct, share
             )
-    context.run.records(EXAMPLES, CriticExample).extend(examples.values())
+    context.run.records(CRITIC_EXAMPLES, CriticExample).extend(examples.values())
     return examples
 
 
