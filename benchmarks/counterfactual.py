@@ -11,7 +11,6 @@ are read and not run again. Prints the difference within each seed, its mean, an
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,14 +20,13 @@ from statistics import fmean, stdev
 
 from scipy.special import stdtrit
 
+from mada.pipeline.borrowing import borrow_stages
 from mada.recipe import load_recipe
 from mada.report.run_report import read_summary
 from mada.run import Run, StoredRun
 
-SHARED_STAGES = ("split", "generators", "critic-data")
-SHARED_FILES = ("split.json", "records/problems.jsonl", "records/critic-examples.jsonl")
 ADVANTAGES = ("counterfactual", "grpo")
-MEASURES = ("accuracy", "vote", "improves", "damages")
+MEASURES = ("accuracy", "verdict", "improves", "damages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Outcome:
     """One trained team, as shares."""
 
     accuracy: float
-    vote: float
+    verdict: float
     improves: float
     damages: float
     generators: float
@@ -51,8 +49,8 @@ def train_pair(arguments: argparse.Namespace, seed: int) -> dict[str, Outcome]:
     for advantage, folder in folders.items():
         overrides = [*arguments.overrides, f"seed={seed}", f"critics.advantage={advantage}"]
         if source is not None and not (folder / "manifest.json").exists():
-            Run.open(folder, load_recipe(arguments.recipe, overrides=overrides)).close()
-            _copy_shared(source, folder)
+            with Run.open(folder, load_recipe(arguments.recipe, overrides=overrides)) as run:
+                borrow_stages(StoredRun.read(source), run)
         _mada(arguments, folder, overrides)
         source = source or folder
     return {advantage: read_outcome(folder) for advantage, folder in folders.items()}
@@ -62,17 +60,6 @@ def _mada(arguments: argparse.Namespace, folder: Path, overrides: list[str]) -> 
     command = [sys.executable, "-m", "mada", "run", str(arguments.recipe), *overrides, "--run", str(folder)]
     with (arguments.runs / f"{folder.name}.log").open("w") as log:
         subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
-
-
-def _copy_shared(source: Path, target: Path) -> None:
-    for name in SHARED_FILES:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source / name, target / name)
-    for adapter in (source / "adapters").glob("generator-*"):
-        shutil.copytree(adapter, target / "adapters" / adapter.name, dirs_exist_ok=True)
-    (target / "stages").mkdir(exist_ok=True)
-    for stage in SHARED_STAGES:  # last, because a mark says that everything is there
-        shutil.copy(source / "stages" / f"{stage}.json", target / "stages" / f"{stage}.json")
 
 
 def read_outcome(folder: Path) -> Outcome:
@@ -85,7 +72,7 @@ def read_outcome(folder: Path) -> Outcome:
     assert team.improves is not None
     assert team.damages is not None
     started = float(str(data.summary["generator accuracy"]))
-    return Outcome(team.accuracy.mean, team.vote.mean, team.improves, team.damages, started)
+    return Outcome(team.accuracy.mean, team.verdict.mean, team.improves, team.damages, started)
 
 
 def interval(values: list[float]) -> tuple[float, float]:

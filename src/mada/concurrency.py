@@ -1,7 +1,7 @@
-"""Several coroutines as one: all of them succeed, or none goes on."""
+"""Several coroutines as one, and one after another: all of them succeed, or none goes on."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -21,3 +21,17 @@ async def all_or_none(coroutines: Sequence[Coroutine[object, object, T]]) -> lis
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
+
+
+async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
+    """Work on items, so many at a time; the first failure ends the others.
+
+    Enough of them keep the engine's batch full; all at once would hold every prompt in memory.
+    """
+    waiting = iter(items)
+
+    async def one_after_another() -> None:
+        for item in waiting:
+            await work(item)
+
+    await all_or_none([one_after_another() for _ in range(at_once)])

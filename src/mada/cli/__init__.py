@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mada.cli import debate, grade, params, problems, recipe, run
+from mada.cli import debate, evaluate, grade, params, problems, recipe, run
 from mada.errors import MadaError
 from mada.pipeline.outline import OUTLINE
 
@@ -28,7 +28,8 @@ app.command("params")(params.params)
 app.command("run")(run.run)
 app.command("runs")(run.runs)
 for _name in OUTLINE:
-    app.command(_name)(run.stage_command(_name))
+    app.command(_name)(evaluate.evaluate if _name == "evaluate" else run.stage_command(_name))
+app.command("ablate")(evaluate.ablate)
 
 
 def _print_version(wanted: bool) -> None:

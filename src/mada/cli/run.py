@@ -52,11 +52,16 @@ def stage_command(name: str) -> "Callable[..., None]":
     """Return the command that does one stage of a run."""
 
     def command(arguments: ArgumentsArgument = None, folder: RunOption = None) -> None:
-        recipe, place = _chosen(arguments or (), folder)
-        _run(recipe, place, last=name, only=name)
+        run_stage(name, arguments or [], folder)
 
     command.__doc__ = f"{OUTLINE[name].capitalize()}: one stage of `mada run`, for those who take them one by one."
     return command
+
+
+def run_stage(name: str, arguments: list[str], folder: Path | None) -> None:
+    """Do one stage of a run."""
+    recipe, place = _chosen(arguments, folder)
+    _run(recipe, place, last=name, only=name)
 
 
 def runs(

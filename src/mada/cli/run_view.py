@@ -112,8 +112,6 @@ def outcome(mark: "StageMark") -> str:
         counts = ", ".join(f"{number} right: {count:,}" for number, count in right.items())
         return f"{counted(cast('int', summary['examples']), 'problem')} by how many generators were right: {counts}"
     if mark.name == "evaluate":
-        asked, sampled = (
-            cast("int", summary[name]) for name in ("completions wanted in this session", "of these sampled")
-        )
+        asked, sampled = (cast("int", summary[name]) for name in ("completions wanted", "of these sampled"))
         return f"{sampled:,} completions sampled, {asked - sampled:,} shared between systems"
     return str(summary.get("file", "done"))

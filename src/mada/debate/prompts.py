@@ -2,12 +2,12 @@
 
 The texts are the paper's. Its listing shows the reasoning prompt as a Python format string, so what reaches a model has
 `\\boxed{ANSWER}` where the listing has `\\\\boxed{{ANSWER}}`. The paper does not say what stands between the parts of
-the debate prompt; here it is an empty line.
+the debate prompt; here it is an empty line. The judge's texts are ours: the paper has no judge.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, Self
 
 from mada.debate.response import Response
 from mada.grading.extraction import after_thinking
@@ -23,6 +23,12 @@ REASONING = (
 DEBATE_HEADER = "These are the recent opinions from other agents:"
 DEBATE_RESPONSE = "One agent's response:\n```\n{response}\n```"
 DEBATE_REQUEST = "Using each response as additional advice, can you give an updated answer to the question?"
+JUDGE_HEADER = "These are solutions of this problem by different agents:"
+JUDGE_REQUEST = (
+    "Judge the solutions: check the reasoning of each, and decide which final answer is correct. Choose one of the "
+    "final answers given above, and end your response with 'Therefore, the final answer is: $\\boxed{ANSWER}$.' where "
+    "ANSWER is the answer you have chosen."
+)
 
 CUT_OFF = "[cut off at the token limit]"
 NO_CONCLUSION = "[no conclusion: the thinking did not end]"
@@ -46,7 +52,14 @@ class Prompts:
     debate_header: str = DEBATE_HEADER
     debate_response: str = DEBATE_RESPONSE
     debate_request: str = DEBATE_REQUEST
+    judge_header: str = JUDGE_HEADER
+    judge_request: str = JUDGE_REQUEST
     share: Share = "full"
+
+    @property
+    def of_judge(self) -> Self:
+        """The prompts of an agent that chooses among responses instead of updating its own."""
+        return replace(self, debate_header=self.judge_header, debate_request=self.judge_request)
 
     def ask(self, question: str) -> str:
         """Return what a generator is asked."""

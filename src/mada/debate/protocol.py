@@ -50,22 +50,29 @@ async def hold_debate(
     critics: Sequence[Agent] = (),
     rounds: int,
     seed: int,
+    draws: Sequence[int] | None = None,
     watch: Watcher | None = None,
 ) -> Debate:
     """Let generators answer in round 1 and critics in rounds 2 to `rounds`; the verdict is left to `vote`.
 
     Same question, agents and seed: same debate. If one agent fails, the others of its round are stopped first.
+    `draws` numbers the generators' samples: debates that seat an agent with the same number share what it says. By
+    default a seat's number is its place, from 0.
     """
     check_seats(generators, critics, rounds=rounds)
+    if draws is not None and len(draws) != len(generators):
+        raise DebateError(f"got {len(draws)} draws for {len(generators)} generators, wanted one for each")
     debate = Debate(question)
     for number in range(1, rounds + 1):
         role, agents = ("generator", generators) if number == 1 else ("critic", critics)
         seen = debate.last.responses if debate.rounds else ()
         if watch is not None:
             watch.round_started(number, role, [agent.name for agent in agents])
+        numbers = draws if draws is not None and number == 1 else range(len(agents))
+        seeds = [seed_for(seed, "turn", number, draw) for draw in numbers]
         turns = [
-            _turn(agent, question, seen, number=number, seat=seat, seed=seed, watch=watch)
-            for seat, agent in enumerate(agents)
+            _turn(agent, question, seen, number=number, seat=seat, seed=own, watch=watch)
+            for seat, (agent, own) in enumerate(zip(agents, seeds, strict=True))
         ]
         debate = debate.with_round(role, await all_or_none(turns))
     return debate
@@ -81,7 +88,7 @@ async def _turn(
     seed: int,
     watch: Watcher | None,
 ) -> Turn:
-    turn = await agent.answer(question, seen, seed=seed_for(seed, "turn", number, seat))
+    turn = await agent.answer(question, seen, seed=seed)
     if watch is not None:
         watch.turn_done(number, seat, turn)
     return turn

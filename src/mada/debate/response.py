@@ -11,7 +11,8 @@ class Response:
     """What an agent said, the answer found in it, and how it ended.
 
     `answer` is `None` when there is no final answer; `token_count` is the number of generated tokens, which the
-    length reward and the cost accounting use; `token_ids` and `log_probs` are there when the engine gives them.
+    length reward and the cost accounting use; `token_ids` and `log_probs` are there when they were kept;
+    `mean_log_prob`, over the generated tokens, when the engine gives it.
     """
 
     text: str
@@ -20,6 +21,7 @@ class Response:
     stop: StopReason = "end"
     token_ids: tuple[int, ...] | None = None
     log_probs: tuple[float, ...] | None = None
+    mean_log_prob: float | None = None
 
     @property
     def truncated(self) -> bool:

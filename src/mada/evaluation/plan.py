@@ -1,26 +1,85 @@
-"""What an evaluation compares: the part of its systems that outlives their models, kept in `evaluation.json`."""
+"""What an evaluation compares: its systems as plain descriptions, kept in `evaluation.json` beside the scores.
+
+| system | generators | critics | rounds | rule | measured by |
+|---|---|---|---|---|---|
+| a single agent | 1 | – | 1 | vote | mean |
+| the mean of several agents | N | – | 1 | vote | mean |
+| self-consistency, a vote of k | k | – | 1 | vote | verdict |
+| a weighted vote of k | k | – | 1 | weigh | verdict |
+| a judge among k answers | k | 1, with the judge's prompt | 2 | pick | verdict |
+| best of n by critics | n | M | 2 | pick | verdict |
+| a debate; with trained seats, MADA | N | M | 2 or more | vote | mean |
+
+A *matched* system has as many generators as the generated tokens of another system allow. A *family* is shown as the
+average of its members, as the paper does with teams of fewer agents.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Iterator, Sequence
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from mada.debate.verdict import Rule
 from mada.errors import EvaluationError
-from mada.evaluation.systems import Measure, System
 
 PLAN_FILE = "evaluation.json"
 
+Measure = Literal["mean", "verdict"]
+"""What counts as accuracy: the mean over the last round's answers (the paper's, I2), or the system's one answer."""
+
 
 class PlannedSystem(BaseModel):
-    """A system's name in the records, its title for people, how it is measured, and its model calls per question."""
+    """A system before its models are loaded, and after they are gone. `name` is for records, `title` for people.
+
+    `generators` and `critics` name agents, one per seat. `draws` numbers the generators' samples: systems that seat an
+    agent with the same number share what it says; by default a seat's number is its place. `parameters` are those
+    that training this system's agents changed, where that is known.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     name: str = Field(min_length=1)
     title: str = Field(min_length=1)
+    generators: tuple[str, ...] = ()
+    draws: tuple[int, ...] | None = None
+    critics: tuple[str, ...] = ()
+    rounds: int = Field(default=1, ge=1)
+    rule: Rule = "vote"
     measure: Measure = "mean"
-    calls: int = Field(ge=1)
+    matched_to: str | None = None
+    """The system whose generated tokens this one may use; its generators then take turns until they are used up."""
+    members: tuple[str, ...] = ()
+    """The systems that a family is the average of."""
+    shown: bool = True
+    """Whether tables have a row for it; members of a family have none."""
+    parameters: int | None = Field(default=None, ge=0)
+
+    @property
+    def is_debate(self) -> bool:
+        """Whether anybody answers after having seen others' answers, to be measured by that answer."""
+        return self.rounds > 1 and self.rule == "vote"
+
+    @property
+    def agents(self) -> frozenset[str]:
+        """Everybody who has a seat."""
+        return frozenset((*self.generators, *(self.critics if self.rounds > 1 else ())))
+
+    def with_generators(self, count: int) -> Self:
+        """Return the system with so many generators, who take turns; each sample has its own number."""
+        seats = tuple(self.generators[place % len(self.generators)] for place in range(count))
+        return self.model_copy(update={"generators": seats, "draws": tuple(range(count))})
+
+    @model_validator(mode="after")
+    def _has_seats(self) -> Self:
+        if self.members:
+            if self.generators or self.critics or self.matched_to:
+                raise ValueError(f"{self.name!r} is a family of others, so it has no seats of its own")
+        elif not self.generators:
+            raise ValueError(f"{self.name!r} has no generators; somebody has to answer")
+        if self.rounds > 1 and not self.critics and not self.members:
+            raise ValueError(f"{self.name!r} has {self.rounds} rounds and no critics, who speak from round 2 on")
+        return self
 
 
 class EvaluationPlan(BaseModel):
@@ -43,17 +102,30 @@ class EvaluationPlan(BaseModel):
             raise ValueError(f"the name {repeated[0]!r} is given to several systems")
         if self.reference not in names:
             raise ValueError(f"the reference {self.reference!r} is none of the systems {', '.join(names)}")
+        by_name = {system.name: system for system in self.systems}
+        for system in self.systems:
+            for other in (*system.members, *filter(None, [system.matched_to])):
+                if other not in by_name:
+                    raise ValueError(f"{system.name!r} needs the system {other!r}, which is not in this evaluation")
+                if by_name[other].members or by_name[other].matched_to:
+                    raise ValueError(f"{system.name!r} needs {other!r} to have seats of its own, and a fixed number")
+        fixed = {agent for system in self.systems if not system.matched_to for agent in system.generators}
+        for system in self.systems:
+            if system.matched_to and not fixed.issuperset(system.generators):
+                strangers = ", ".join(sorted(set(system.generators) - fixed))
+                raise ValueError(
+                    f"how many samples {system.name!r} may have depends on how long they are: add a system of fixed "
+                    f"size with {strangers} among its generators, such as a single agent"
+                )
+        if not by_name[self.reference].shown:
+            raise ValueError(f"the reference {self.reference!r} is not shown")
         return self
 
     @classmethod
-    def of(cls, systems: Sequence[System], *, reference: str, benchmarks: Sequence[str] = ()) -> Self:
-        """Return the plan for these systems."""
-        planned = tuple(
-            PlannedSystem(name=system.name, title=system.title, measure=system.measure, calls=system.calls)
-            for system in systems
-        )
+    def of(cls, systems: Sequence[PlannedSystem], *, reference: str, benchmarks: Sequence[str] = ()) -> Self:
+        """Return the plan for these systems, or say why they make none."""
         try:
-            return cls(systems=planned, reference=reference, benchmarks=tuple(benchmarks))
+            return cls(systems=tuple(systems), reference=reference, benchmarks=tuple(benchmarks))
         except ValidationError as error:
             raise EvaluationError(f"these systems make no evaluation: {_first_complaint(error)}") from error
 
@@ -71,6 +143,21 @@ class EvaluationPlan(BaseModel):
     def to_json(self) -> str:
         """Return the plan as a file's text."""
         return self.model_dump_json(indent=2) + "\n"
+
+    @property
+    def chosen(self) -> PlannedSystem:
+        """The system that all others are compared with."""
+        [reference] = [system for system in self.systems if system.name == self.reference]
+        return reference
+
+    @property
+    def held(self) -> tuple[PlannedSystem, ...]:
+        """The systems that answer questions; families only sum up."""
+        return tuple(system for system in self.systems if not system.members)
+
+    def members_of(self, system: PlannedSystem) -> Iterator[str]:
+        """Yield the names under which a system's scores are recorded: its members', or its own."""
+        yield from system.members or (system.name,)
 
 
 def _first_complaint(error: ValidationError) -> str:

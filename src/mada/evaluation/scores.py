@@ -1,10 +1,10 @@
-"""What is recorded of every debate of an evaluation: how right it was, and what it cost."""
+"""What is recorded of every question that a system answers: who said what, how right it was, and what it cost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mada.debate.transcript import Debate
-from mada.debate.verdict import vote
+from mada.debate.verdict import Rule, decide, group_equal, settle
 from mada.grading import Grader
 from mada.problems import Problem
 
@@ -16,33 +16,67 @@ SCORES, TRANSCRIPTS = "scores", "transcripts"
 class Score:
     """One system on one problem with one seed.
 
-    `accuracy` is the mean over the last round's answers (I2) and the last of `round_accuracies`; the votes of the first
-    and the last round tell whether a debate corrected or damaged what its generators agreed on (E3). `answers` and
-    `correct` have a row per round and a place per seat. The counts, `truncated` to `shortened`, are over all turns.
+    The nested values have a row per round and a place per seat. `groups` numbers the answers: equal answers have equal
+    numbers, in all rounds, and no answer has `None`; so votes of fewer voters and who took over whose answer can be
+    told from the record alone. The votes of the first round and the system's verdict tell whether a debate corrected or
+    damaged what its generators agreed on (E3).
     """
 
     system: str
     benchmark: str
     seed: int
     problem: str
-    accuracy: float
-    vote_correct: bool
+    agents: tuple[tuple[str, ...], ...]
+    answers: tuple[tuple[str | None, ...], ...]
+    groups: tuple[tuple[int | None, ...], ...]
+    correct: tuple[tuple[bool, ...], ...]
+    verdict_correct: bool
     first_vote_correct: bool
     tie: bool
-    round_accuracies: tuple[float, ...]
-    answers: tuple[tuple[str | None, ...], ...]
-    correct: tuple[tuple[bool, ...], ...]
-    generated_tokens: int
-    prompt_tokens: int
-    calls: int
+    tokens: tuple[tuple[int, ...], ...]
+    """Generated tokens."""
+    prompts: tuple[tuple[int, ...], ...]
+    """Prompt tokens."""
     truncated: int
-    unanswered: int
+    """Replies cut off at the token limit."""
     shortened: int
+    """Responses of others shortened for the window."""
+    unfit: int = 0
+    """Replies that were never given, because the question did not fit the window; they count as cut off too."""
 
     @property
     def rounds(self) -> int:
         """How many rounds were held."""
-        return len(self.round_accuracies)
+        return len(self.correct)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers in the last round (I2)."""
+        return self.accuracy_of_round(-1)
+
+    def accuracy_of_round(self, place: int) -> float:
+        """Return the share of right answers in a round, counted from 0."""
+        return sum(self.correct[place]) / len(self.correct[place])
+
+    @property
+    def calls(self) -> int:
+        """How often a model was asked."""
+        return sum(map(len, self.answers))
+
+    @property
+    def generated_tokens(self) -> int:
+        """Tokens sampled over the whole protocol."""
+        return sum(map(sum, self.tokens))
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens read over the whole protocol."""
+        return sum(map(sum, self.prompts))
+
+    @property
+    def unanswered(self) -> int:
+        """Replies without an answer."""
+        return sum(answer is None for answers in self.answers for answer in answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,41 +92,51 @@ class Transcript:
 
 
 async def score_debate(
-    debate: Debate, *, system: str, benchmark: str, seed: int, problem: Problem, grader: Grader
-) -> Score:
-    """Grade every answer of a debate, and the votes of its first and its last round."""
+    debate: Debate,
+    *,
+    system: str,
+    benchmark: str,
+    seed: int,
+    problem: Problem,
+    grader: Grader,
+    rule: Rule = "vote",
+) -> tuple[Score, Debate]:
+    """Grade every answer of a debate and come to a verdict; the debate comes back with it."""
     responses = [one.responses for one in debate.rounds]
     answers = tuple(tuple(response.answer for response in given) for given in responses)
-    first = await vote(responses[:1], grader=grader)
-    last = debate.verdict or await vote(responses, grader=grader)
-    given = {answer for answers_of_round in answers for answer in answers_of_round} | {first.answer, last.answer}
-    right = await _right(given, problem.answer, grader=grader)
-    correct = tuple(tuple(answer in right for answer in answers_of_round) for answers_of_round in answers)
-    round_accuracies = tuple(sum(verdicts) / len(verdicts) for verdicts in correct)
+    spelled = list(dict.fromkeys(answer for given in answers for answer in given if answer is not None))
+    classes = await group_equal(spelled, grader=grader)
+    right = await _right(spelled, problem.answer, grader=grader)
+    first, verdict = decide(answers[:1], classes), settle(rule, responses, classes)
+    numbers: dict[str, int] = {}
+    for answer in spelled:
+        numbers.setdefault(classes[answer], len(numbers))
     turns = [turn for one in debate.rounds for turn in one.turns]
-    return Score(
+    score = Score(
         system=system,
         benchmark=benchmark,
         seed=seed,
         problem=problem.id,
-        accuracy=round_accuracies[-1],
-        vote_correct=last.answer in right,
-        first_vote_correct=first.answer in right,
-        tie=last.tie,
-        round_accuracies=round_accuracies,
+        agents=tuple(tuple(turn.agent for turn in one.turns) for one in debate.rounds),
         answers=answers,
-        correct=correct,
-        generated_tokens=debate.generated_tokens,
-        prompt_tokens=debate.prompt_tokens,
-        calls=len(turns),
+        groups=tuple(
+            tuple(None if answer is None else numbers[classes[answer]] for answer in given) for given in answers
+        ),
+        correct=tuple(tuple(answer in right for answer in given) for given in answers),
+        verdict_correct=verdict.answer in right,
+        first_vote_correct=first.answer in right,
+        tie=verdict.tie,
+        tokens=tuple(tuple(turn.response.token_count for turn in one.turns) for one in debate.rounds),
+        prompts=tuple(tuple(turn.prompt_tokens for turn in one.turns) for one in debate.rounds),
         truncated=sum(turn.response.truncated for turn in turns),
-        unanswered=sum(turn.response.answer is None for turn in turns),
         shortened=sum(turn.shortened_responses for turn in turns),
+        unfit=sum(turn.prompt_tokens == 0 for turn in turns),
     )
+    return score, debate.with_verdict(verdict)
 
 
-async def _right(answers: Iterable[str | None], reference: str, *, grader: Grader) -> set[str | None]:
-    """Return those answers that equal the reference; no answer never does."""
-    spellings = [answer for answer in answers if answer is not None]
+async def _right(answers: Iterable[str], reference: str, *, grader: Grader) -> set[str | None]:
+    """Return those answers that equal the reference."""
+    spellings = list(answers)
     grades = await grader.compare_async([(answer, reference) for answer in spellings])
     return {answer for answer, grade in zip(spellings, grades, strict=True) if grade.correct}

@@ -1,14 +1,14 @@
 """From single scores to what a table shows: per system means over seeds, rates, costs, and a comparison (E1–E3).
 
-Every benchmark has equal weight in every average, however many problems it has. Seeds are the sample: a seed's average
-over benchmarks is one value, and standard errors and tests are over those values.
+Every benchmark has equal weight in every average, however many problems it has (`grid`). Seeds are the sample: a seed's
+average over benchmarks is one value, and standard errors and tests are over those values.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import fmean
+from typing import Self
 
-from mada.errors import EvaluationError
+from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.evaluation.statistics import Comparison, Estimate, estimate, welch
@@ -18,29 +18,34 @@ from mada.evaluation.statistics import Comparison, Estimate, estimate, welch
 class SystemSummary:
     """How good a system is and what it costs, as shares from 0 to 1.
 
-    `accuracy` and `benchmarks` are what the system is measured by, `vote` is its vote whatever it is measured by;
-    `seed_averages` are the values that `accuracy` is the mean of. `improves` and `damages` are shares of all questions,
-    None without a second round. `tokens` are generated tokens per question. `against_reference` is None for the
-    reference itself.
+    `accuracy` and `benchmarks` are what the system is measured by, `verdict` is its one answer whatever it is measured
+    by; `seed_averages` are the values that `accuracy` is the mean of. `improves` and `damages` are shares of all
+    questions, None for a system that is no debate. `tokens` are generated tokens per question and `calls` the times
+    that a model is asked, which varies where a budget decides; `truncated`, `unanswered` and `unfit` are shares of
+    replies. `against_reference` is None for the reference itself, and `per_benchmark`, the same test on each
+    benchmark, is empty.
     """
 
     system: PlannedSystem
     accuracy: Estimate
-    vote: Estimate
+    verdict: Estimate
     benchmarks: Mapping[str, Estimate]
     seed_averages: tuple[float, ...]
     improves: float | None
     damages: float | None
+    calls: float
     tokens: float
     truncated: float
     unanswered: float
+    unfit: float
     ties: float
     against_reference: Comparison | None
+    per_benchmark: Mapping[str, Comparison]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All systems of an evaluation, and what they were measured on."""
+    """The systems of an evaluation that are shown, and what they were measured on."""
 
     systems: tuple[SystemSummary, ...]
     reference: PlannedSystem
@@ -49,126 +54,70 @@ class Summary:
     seeds: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """Scores by system, benchmark, seed and problem, with no place empty."""
-
-    scores: Mapping[tuple[str, str, int, str], Score]
-    problems: Mapping[str, tuple[str, ...]]
-    seeds: tuple[int, ...]
-
-    def of_seed(self, system: str, benchmark: str, seed: int) -> list[Score]:
-        return [self.scores[system, benchmark, seed, problem] for problem in self.problems[benchmark]]
-
-    def mean(self, system: str, benchmark: str, seed: int, *, value: Callable[[Score], float]) -> float:
-        return fmean(value(score) for score in self.of_seed(system, benchmark, seed))
-
-    def seed_averages(self, system: str, value: Callable[[Score], float]) -> list[float]:
-        """Return for each seed the average over benchmarks of the mean over problems."""
-        return [
-            fmean(self.mean(system, benchmark, seed, value=value) for benchmark in self.problems) for seed in self.seeds
-        ]
-
-
 def summarize(scores: Iterable[Score], plan: EvaluationPlan) -> Summary:
     """Sum up an evaluation; scores that are missing, repeated or of an unknown system are refused."""
-    grid = _grid(scores, plan)
-    [reference] = [system for system in plan.systems if system.name == plan.reference]
-    reference_averages = grid.seed_averages(reference.name, _measured(reference))
+    return summary_of(Grid.of(scores, plan))
+
+
+def summary_of(grid: Grid) -> Summary:
+    """Sum up an evaluation whose scores are in their places already, as they are where more is made of them."""
+    [reference] = [system for system in grid.plan.systems if system.name == grid.plan.reference]
+    against = _Accuracies.of(grid, reference)
     summaries = tuple(
-        _summary_of(system, grid, reference_averages=None if system is reference else reference_averages)
-        for system in plan.systems
+        _summary_of(system, grid, against=None if system is reference else against)
+        for system in grid.plan.systems
+        if system.shown
     )
     counts = {benchmark: len(problems) for benchmark, problems in grid.problems.items()}
     return Summary(summaries, reference, counts, grid.seeds)
 
 
-def _summary_of(system: PlannedSystem, grid: _Grid, *, reference_averages: list[float] | None) -> SystemSummary:
-    measured = _measured(system)
-    averages = grid.seed_averages(system.name, measured)
+@dataclass(frozen=True, slots=True)
+class _Accuracies:
+    """What a system is measured by, seed by seed: the samples that tests compare."""
 
-    def average(value: Callable[[Score], float]) -> float:
-        return fmean(grid.seed_averages(system.name, value))
+    averages: list[float]
+    benchmarks: dict[str, list[float]]
 
-    debates = all(score.rounds > 1 for score in grid.scores.values() if score.system == system.name)
+    @classmethod
+    def of(cls, grid: Grid, system: PlannedSystem) -> Self:
+        measured = grid.measured(system)
+        benchmarks = {
+            benchmark: [grid.mean(system, benchmark, seed, value=measured) for seed in grid.seeds]
+            for benchmark in grid.problems
+        }
+        return cls(grid.seed_averages(system, measured), benchmarks)
+
+
+def _summary_of(system: PlannedSystem, grid: Grid, *, against: _Accuracies | None) -> SystemSummary:
+    own = _Accuracies.of(grid, system)
+    is_debate = all(member.is_debate for member in grid.members_of(system))
     return SystemSummary(
         system=system,
-        accuracy=estimate(averages),
-        vote=estimate(grid.seed_averages(system.name, lambda score: score.vote_correct)),
-        benchmarks={
-            benchmark: estimate([grid.mean(system.name, benchmark, seed, value=measured) for seed in grid.seeds])
-            for benchmark in grid.problems
-        },
-        seed_averages=tuple(averages),
-        improves=average(lambda score: score.vote_correct and not score.first_vote_correct) if debates else None,
-        damages=average(lambda score: score.first_vote_correct and not score.vote_correct) if debates else None,
-        tokens=average(lambda score: score.generated_tokens),
-        truncated=average(lambda score: score.truncated / score.calls),
-        unanswered=average(lambda score: score.unanswered / score.calls),
-        ties=average(lambda score: score.tie),
-        against_reference=None if reference_averages is None else welch(averages, reference_averages),
+        accuracy=estimate(own.averages),
+        verdict=estimate(grid.seed_averages(system, lambda score: score.verdict_correct)),
+        benchmarks={benchmark: estimate(values) for benchmark, values in own.benchmarks.items()},
+        seed_averages=tuple(own.averages),
+        improves=grid.average(system, _improves) if is_debate else None,
+        damages=grid.average(system, _damages) if is_debate else None,
+        calls=grid.average(system, lambda score: score.calls),
+        tokens=grid.average(system, lambda score: score.generated_tokens),
+        truncated=grid.average(system, lambda score: score.truncated / score.calls),
+        unanswered=grid.average(system, lambda score: score.unanswered / score.calls),
+        unfit=grid.average(system, lambda score: score.unfit / score.calls),
+        ties=grid.average(system, lambda score: score.tie),
+        against_reference=welch(own.averages, against.averages) if against else None,
+        per_benchmark={
+            benchmark: welch(own.benchmarks[benchmark], values) for benchmark, values in against.benchmarks.items()
+        }
+        if against
+        else {},
     )
 
 
-def _measured(system: PlannedSystem) -> Callable[[Score], float]:
-    if system.measure == "vote":
-        return lambda score: score.vote_correct
-    return lambda score: score.accuracy
+def _improves(score: Score) -> bool:
+    return score.verdict_correct and not score.first_vote_correct
 
 
-def _grid(scores: Iterable[Score], plan: EvaluationPlan) -> _Grid:
-    placed: dict[tuple[str, str, int, str], Score] = {}
-    known = {system.name for system in plan.systems}
-    for score in scores:
-        place = (score.system, score.benchmark, score.seed, score.problem)
-        if score.system not in known:
-            raise EvaluationError(
-                f"there is a score of the system {score.system!r}, which is none of {', '.join(sorted(known))}; "
-                "use the plan that the scores were made with"
-            )
-        if place in placed:
-            raise EvaluationError(f"{_worded(place)} is scored twice; remove one of the two, or evaluate again")
-        placed[place] = score
-    if not placed:
-        raise EvaluationError("there are no scores to sum up; run the evaluation first")
-    problems: dict[str, set[str]] = {}
-    for _, benchmark, _, problem in placed:
-        problems.setdefault(benchmark, set()).add(problem)
-    order = _benchmark_order(problems, plan)
-    seeds = tuple(sorted({score.seed for score in placed.values()}))
-    grid = _Grid(placed, {benchmark: tuple(sorted(problems[benchmark])) for benchmark in order}, seeds)
-    _refuse_gaps(grid, plan)
-    return grid
-
-
-def _benchmark_order(found: Mapping[str, object], plan: EvaluationPlan) -> list[str]:
-    if not plan.benchmarks:
-        return sorted(found)
-    if set(found) != set(plan.benchmarks):
-        raise EvaluationError(
-            f"there are scores of the benchmarks {', '.join(sorted(found))}, and the plan has "
-            f"{', '.join(plan.benchmarks)}; finish the evaluation, or use the plan that the scores were made with"
-        )
-    return list(plan.benchmarks)
-
-
-def _refuse_gaps(grid: _Grid, plan: EvaluationPlan) -> None:
-    """Refuse systems that answered different questions: their means would differ for that reason alone."""
-    for system in plan.systems:
-        wanted = [
-            (system.name, benchmark, seed, problem)
-            for benchmark, problems in grid.problems.items()
-            for seed in grid.seeds
-            for problem in problems
-        ]
-        missing = [place for place in wanted if place not in grid.scores]
-        if missing:
-            raise EvaluationError(
-                f"{len(missing):,} of the {len(wanted):,} scores of {system.name!r} are missing, the first of them "
-                f"{_worded(missing[0])}; every system needs every seed and problem: finish the evaluation"
-            )
-
-
-def _worded(place: tuple[str, str, int, str]) -> str:
-    system, benchmark, seed, problem = place
-    return f"{system!r} on {benchmark} with seed {seed}, problem {problem!r}"
+def _damages(score: Score) -> bool:
+    return score.first_vote_correct and not score.verdict_correct

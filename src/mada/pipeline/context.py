@@ -1,15 +1,13 @@
 """What a stage is given: the run it writes, the recipe it follows, and who watches."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from mada.concurrency import all_or_none
 from mada.debate.transcript import Role
 from mada.grading import Grader
 from mada.models.adapters import AdapterStack, Lora, load_adapter
-from mada.models.engines import Engine
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, load_base
 from mada.models.threads import choose_threads
@@ -17,13 +15,11 @@ from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
 from mada.run import Run
 from mada.team.agent import EngineAgent
-from mada.team.seats import ADAPTERS, seat_names
+from mada.team.seats import ADAPTERS, team_seats
 from mada.team.settings import DebateSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +37,18 @@ class Context:
 
     def seats(self, role: Role) -> tuple[str, ...]:
         """Return the names of a role's seats, which are those of its adapters; in one round critics have none."""
-        team = self.recipe.team
-        critics = team.critics if team.rounds > 1 else 0
-        return seat_names(role, team.generators if role == "generator" else critics)
+        return team_seats(self.recipe)[role == "critic"]
 
     def adapter(self, seat: str) -> "Path":
         """Return where a seat's trained adapter lies."""
         return self.run.path(ADAPTERS, seat)
 
-    def agent(self, shop: "Workshop", name: str, adapter: str | None, *, engine: Engine | None = None) -> EngineAgent:
-        """Fill a seat with an adapter of a workshop, or with its bare base, to speak as in a debate."""
+    def agent(self, shop: "Workshop", name: str) -> EngineAgent:
+        """Fill a seat with its adapter of a workshop, to speak as in a debate."""
         return EngineAgent(
             name,
-            adapter,
-            engine=engine or shop.engine,
+            name,
+            engine=shop.engine,
             tokenizer=shop.base.tokenizer,
             prompts=self.settings.prompts,
             sampling=self.settings.sampling_of(shop.base),
@@ -97,17 +91,3 @@ async def workshop(context: Context, seats: Iterable[str], *, trained: bool) -> 
         yield Workshop(base, stack, engine, window)
     finally:
         await engine.close()
-
-
-async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
-    """Work on items, so many at a time; the first failure ends the others.
-
-    Enough of them keep the engine's batch full; all at once would hold every prompt in memory.
-    """
-    waiting = iter(items)
-
-    async def one_after_another() -> None:
-        for item in waiting:
-            await work(item)
-
-    await all_or_none([one_after_another() for _ in range(at_once)])

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from mada.concurrency import all_or_none
+from mada.concurrency import all_or_none, each
 from mada.debate.response import Response
 from mada.grading import Grader
-from mada.pipeline.context import Context, each, workshop
+from mada.pipeline.context import Context, workshop
 from mada.pipeline.split import read_problems, read_split
 from mada.problems import Problem
 from mada.report.run_report import CRITIC_EXAMPLES
@@ -44,7 +44,7 @@ async def critic_data(context: Context) -> dict[str, JsonValue]:
     known = {example.problem for example in records}
     done = len(known)
     async with workshop(context, context.seats("generator"), trained=True) as shop:
-        agents = [context.agent(shop, seat, seat) for seat in context.seats("generator")]
+        agents = [context.agent(shop, seat) for seat in context.seats("generator")]
         fitting = [item for item in wanted if agents[0].fits(item[1].question)]
         with context.grader() as grader:
             context.watch.progressed(done, len(fitting))

@@ -1,16 +1,18 @@
 """What a recipe would do, before anything is done: sizes, parameters, and bounds of tokens and memory."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 
+from mada.evaluation.plan import PlannedSystem
 from mada.learning.prompts import steps_to_take
 from mada.learning.settings import TrainingSettings
 from mada.models.adapters import Lora
 from mada.models.loading import load_config
 from mada.models.parameters import count_parameters
+from mada.pipeline.evaluate import systems_of
 from mada.pipeline.stages import stages_of
 from mada.problems.known import KNOWN_SETS, known_name
 from mada.recipe import Recipe
@@ -116,20 +118,30 @@ def _critic_data(recipe: Recipe) -> _Size:
     return size, completions, completions * recipe.inference.max_new_tokens
 
 
-def _completions_a_question(systems: Sequence[str], *, generators: int, later: int) -> Iterator[int]:
-    """Yield what the systems need between them: bare answers, trained ones, and the debates' later rounds."""
-    calls = generators + later
-    firsts = {"single": 1, "debate": generators, "vote": calls}
-    yield max((count for name, count in firsts.items() if name in systems), default=0)
-    yield calls if "trained-vote" in systems else generators
-    yield later * ("debate" in systems)
-    yield later
+def _completions_a_question(recipe: Recipe) -> int:
+    """Count what the systems need between them; a matched one is taken to have as many calls as what it is matched to.
+
+    How many it really has depends on how long replies turn out to be.
+    """
+    chosen = [system for system in systems_of(recipe) if system.name in recipe.evaluation.systems]
+    calls = {system.name: len(system.generators) + _later(system) for system in chosen}
+    answers: set[tuple[str, int]] = set()
+    debates: dict[tuple[object, ...], int] = {}
+    for system in chosen:
+        sized = system.with_generators(calls[system.matched_to] - _later(system)) if system.matched_to else system
+        draws = sized.draws or tuple(range(len(sized.generators)))
+        answers |= set(zip(sized.generators, draws, strict=True))
+        debates[sized.generators, draws, sized.critics] = _later(sized)
+    return len(answers) + sum(debates.values())
+
+
+def _later(system: PlannedSystem) -> int:
+    return (system.rounds - 1) * len(system.critics)
 
 
 def _evaluate(recipe: Recipe) -> _Size:
-    team, evaluation = recipe.team, recipe.evaluation
-    later = (team.rounds - 1) * team.critics
-    each = sum(_completions_a_question(evaluation.systems, generators=team.generators, later=later))
+    evaluation = recipe.evaluation
+    each = _completions_a_question(recipe)
     known = [known_name(name) for name in evaluation.benchmarks]
     size = f"{len(known)} benchmarks × {evaluation.seeds} seeds × {each} completions a question"
     if None in known and evaluation.problems is None:

@@ -2,6 +2,10 @@
 
 import asyncio
 import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from pydantic import JsonValue
 
 from mada.errors import RunError
 from mada.pipeline.context import Context
@@ -10,6 +14,9 @@ from mada.pipeline.stages import StageOfMethod, chosen
 from mada.recipe import Recipe
 from mada.run import Run
 from mada.run.stored import accessible
+
+Work = Callable[[], Awaitable[dict[str, JsonValue]]]
+"""Does a part of a run, and returns what there is to say of it."""
 
 
 def run_recipe(
@@ -23,7 +30,9 @@ def run_recipe(
         refuse_gaps(run, recipe, before=first)
         for stage in reversed(again):
             forget(run, stage)
-    asyncio.run(_run(Context(run, recipe, watch), wanted))
+    context = Context(run, recipe, watch)
+    stages = [(stage.name, partial(stage.function, context)) for stage in wanted]
+    asyncio.run(do_stages(run, stages, watch=watch))
 
 
 def refuse_gaps(run: Run, recipe: Recipe, *, before: str) -> None:
@@ -49,14 +58,15 @@ def forget(run: Run, stage: StageOfMethod) -> None:
                     path.unlink()
 
 
-async def _run(context: Context, stages: tuple[StageOfMethod, ...]) -> None:
-    for number, stage in enumerate(stages, start=1):
-        mark = context.run.stage(stage.name)
+async def do_stages(run: Run, stages: Sequence[tuple[str, Work]], *, watch: RunObserver) -> None:
+    """Do named parts of a run one after another; what has a mark is skipped."""
+    for number, (name, work) in enumerate(stages, start=1):
+        mark = run.stage(name)
         if mark.mark is not None:
-            context.watch.stage_skipped(mark.mark)
+            watch.stage_skipped(mark.mark)
             continue
-        context.watch.stage_started(stage.name, number, len(stages))
+        watch.stage_started(name, number, len(stages))
         with mark:
-            mark.summarize(await stage.function(context))
+            mark.summarize(await work())
         assert mark.mark is not None
-        context.watch.stage_done(mark.mark)
+        watch.stage_done(mark.mark)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from mada.errors import RunError
+from mada.evaluation.effort import EFFORT
 from mada.evaluation.plan import PLAN_FILE
+from mada.evaluation.samples import SAMPLES
 from mada.evaluation.scores import SCORES, TRANSCRIPTS
 from mada.pipeline.context import Context
 from mada.pipeline.critic_data import critic_data
@@ -44,7 +46,7 @@ STAGES: tuple[StageOfMethod, ...] = (
     StageOfMethod(
         "evaluate",
         evaluate,
-        (PLAN_FILE, f"records/{SCORES}.jsonl", f"records/{TRANSCRIPTS}.jsonl"),
+        (PLAN_FILE, *(f"records/{name}.jsonl" for name in (SCORES, TRANSCRIPTS, SAMPLES, EFFORT))),
     ),
     StageOfMethod("report", report, ("report.md",)),
 )

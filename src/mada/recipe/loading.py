@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ def load_recipe(path: Path | None, *, overrides: Sequence[str] = ()) -> Recipe:
     Of two overrides of one key the last wins, as options of a command do. The error lists all mistakes at
     once; whether fields go together is looked at when each is valid.
     """
-    text = "" if path is None else _read(path)
-    values = _parse(text, path)
+    text = "" if path is None else read_text(path)
+    values = parse_toml(text, path)
     problems: list[str] = []
     assigned: list[Assignment] = []
     for override in overrides:
@@ -47,7 +47,20 @@ def load_recipe(path: Path | None, *, overrides: Sequence[str] = ()) -> Recipe:
     raise RecipeError("\n  ".join([f"{len(problems)} mistakes in this recipe:", *problems]))
 
 
-def _read(path: Path) -> str:
+def changed_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Return a recipe with some fields changed, by key; what does not go together is refused as in a file."""
+    values = recipe.model_dump(mode="json")
+    assigned = [Assignment(tuple(key.split(".")), value, f"{key}={value}") for key, value in changes.items()]
+    for assignment in assigned:
+        assign(values, assignment)
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise RecipeError("; ".join(explain(error, Sources(None, "", tuple(assigned))))) from None
+
+
+def read_text(path: Path) -> str:
+    """Return a TOML file's text, or say why it cannot be read."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -82,7 +95,8 @@ def _nearby(path: Path) -> str:
     return f"{hint} (recipes nearby: {quoted(names[:_MOST_LISTED])}{more})"
 
 
-def _parse(text: str, path: Path | None) -> dict[str, Any]:
+def parse_toml(text: str, path: Path | None) -> dict[str, Any]:
+    """Parse a TOML text, or say where it is none."""
     try:
         return tomllib.loads(text)
     except ValueError as error:

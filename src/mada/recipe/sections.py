@@ -8,7 +8,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from mada.debate.prompts import DEBATE_HEADER, DEBATE_REQUEST, DEBATE_RESPONSE, REASONING, Share
+from mada.debate.prompts import (
+    DEBATE_HEADER,
+    DEBATE_REQUEST,
+    DEBATE_RESPONSE,
+    JUDGE_HEADER,
+    JUDGE_REQUEST,
+    REASONING,
+    Share,
+)
 from mada.problems.known import BENCHMARKS
 from mada.recipe.values import (
     Count,
@@ -47,6 +55,12 @@ def _holds_response(text: str) -> str:
 def _with_the_team(names: tuple[str, ...]) -> tuple[str, ...]:
     if "mada" not in names or len(set(names)) < len(names):
         raise ValueError(f"got {', '.join(names) or 'none'}, wanted each system once and 'mada' among them")
+    if any(name in names for name in ("vote", "untrained-vote", "weighted-vote", "judge")) and not (
+        "debate" in names or "single" in names
+    ):
+        raise ValueError("got a vote of the bare model, wanted 'single' beside it, which says how long its answers are")
+    if "vote" in names and "debate" not in names:
+        raise ValueError("got 'vote' without 'debate', wanted both: the vote has as many tokens as that debate")
     return names
 
 
@@ -108,6 +122,10 @@ class PromptsSection(Section):
     """Block for one agent's response, which stands in place of {response} (P2)."""
     debate_request: str = DEBATE_REQUEST
     """Text after the last response (P2)."""
+    judge_header: str = JUDGE_HEADER
+    """Text between the question and the responses that a judge, a rival of the debate, chooses from (B1; ours)."""
+    judge_request: str = JUDGE_REQUEST
+    """Text after the last response that a judge chooses from (B1; ours)."""
     share: Share = "full"
     """What later rounds see of a response: its full text, or the answer that follows its thinking (P2)."""
 
@@ -189,10 +207,26 @@ class EvaluationSection(Section):
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all (E1; ours)."""
     systems: Annotated[
-        tuple[Literal["single", "vote", "debate", "generators", "trained-vote", "mada"], ...],
+        tuple[
+            Literal[
+                "single",
+                "debate",
+                "vote",
+                "weighted-vote",
+                "judge",
+                "untrained-vote",
+                "generators",
+                "trained-vote",
+                "trained-weighted-vote",
+                "best-of-n",
+                "mada",
+            ],
+            ...,
+        ],
         BeforeValidator(list_to_tuple),
         AfterValidator(_with_the_team),
         Wanted('a list of systems with "mada" in it'),
-    ] = ("single", "vote", "debate", "generators", "trained-vote", "mada")
-    """What is measured: the bare model alone, its vote with as many calls as a debate, its debate, and the same of the
-    trained seats: one generator's answers, the generators' vote, and the team's debate, mada (I4; ours)."""
+    ] = ("single", "debate", "vote", "untrained-vote", "generators", "trained-vote", "mada")
+    """What is measured. Of the bare model: single, its debate, its vote at that debate's tokens, and at the team's
+    tokens its untrained-vote, its weighted-vote and what a judge chooses. Of the trained seats: the generators, their
+    trained-vote and trained-weighted-vote, the best-of-n by the critics, and the team's debate, mada (I4, B1; ours)."""

@@ -39,7 +39,7 @@ def outcome_of(score: Score) -> Outcome | None:
     """Say what the rounds after the first did; None for a debate that was right throughout, or had one round."""
     if score.rounds < 2:
         return None
-    if score.vote_correct:
+    if score.verdict_correct:
         return None if score.first_vote_correct else "corrected"
     return "damaged" if score.first_vote_correct else "failed"
 

@@ -6,12 +6,21 @@ What a run has not come to yet is left out, or named as missing.
 from pathlib import Path
 from typing import TypeVar
 
+from mada.evaluation.costs import Bill, bill_of
+from mada.evaluation.effort import EFFORT, Effort
+from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
+from mada.evaluation.samples import SAMPLES, Sample, Sampled
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
-from mada.evaluation.summary import Summary, summarize
-from mada.report.debates import example_markdown, pick_examples, place_of
+from mada.evaluation.summary import Summary, summary_of
+from mada.report.comparisons import comparisons_section
+from mada.report.costs import costs_section
+from mada.report.debates import example_markdown, pick_examples
+from mada.report.ledger import ledger_section
 from mada.report.markdown import code, escaped, table
-from mada.report.tables import differences_markdown, headline, headline_markdown, replies_markdown
+from mada.report.numbers import duration
+from mada.report.samples import samples_section
+from mada.report.tables import headline, headline_markdown, replies_markdown
 from mada.report.training import CriticExampleCount, critic_examples_markdown, outcomes_markdown, read_outcomes
 from mada.run import Run, Session, StoredRecords, StoredRun
 
@@ -29,25 +38,40 @@ def write_report(run: Run) -> Path:
 
 def report_markdown(run: StoredRun) -> str:
     """Return the report of a run as Markdown."""
-    summary = read_summary(run)
+    grid = read_grid(run)
+    summary = None if grid is None else summary_of(grid)
     sections = [
         _heading(run),
-        _results(summary),
+        *_evaluation(run, grid, summary),
         _training(run),
         _critic_examples(run),
-        _debates(run, summary),
+        _debates(run, grid, summary),
         _making(run),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def read_summary(run: StoredRun) -> Summary | None:
-    """Return what the run's scores say; None before the evaluation has any."""
+def read_grid(run: StoredRun) -> Grid | None:
+    """Return the run's scores in their places; None before the evaluation has any."""
     path = run.path(PLAN_FILE)
     if not path.is_file() or not _has(run, SCORES):
         return None
     plan = EvaluationPlan.from_json(path.read_text(encoding="utf-8"))
-    return summarize(_stored(run, SCORES, Score), plan)
+    return Grid.of(_stored(run, SCORES, Score), plan)
+
+
+def read_summary(run: StoredRun) -> Summary | None:
+    """Return what the run's scores say; None before the evaluation has any."""
+    grid = read_grid(run)
+    return None if grid is None else summary_of(grid)
+
+
+def read_bill(run: StoredRun) -> Bill | None:
+    """Return what the run's evaluation took; None where there is no record of it."""
+    grid, efforts = read_grid(run), _efforts(run)
+    if grid is None or not efforts:
+        return None
+    return bill_of(grid, efforts, sampled=_sampled(run), price_per_hour=_price_per_hour(run))
 
 
 def _heading(run: StoredRun) -> str:
@@ -61,14 +85,17 @@ def _heading(run: StoredRun) -> str:
     )
 
 
-def _results(summary: Summary | None) -> str:
-    if summary is None:
-        return "## Results\n\nThis run has not been evaluated yet."
-    parts = ["## Results", headline_markdown(headline(summary))]
-    if len(summary.systems) > 1:
-        parts += ["Differences in points:", differences_markdown(summary)]
-    parts += ["Replies and votes, in percent:", replies_markdown(summary)]
-    return "\n\n".join(parts)
+def _evaluation(run: StoredRun, grid: Grid | None, summary: Summary | None) -> list[str]:
+    if grid is None or summary is None:
+        return ["## Results\n\nThis run has not been evaluated yet."]
+    results = [headline_markdown(headline(summary)), "Replies and votes, in percent:", replies_markdown(summary)]
+    return [
+        "\n\n".join(["## Results", *results]),
+        comparisons_section(grid),
+        ledger_section(grid),
+        samples_section(grid),
+        costs_section(grid, _efforts(run), sampled=_sampled(run), price_per_hour=_price_per_hour(run)),
+    ]
 
 
 def _training(run: StoredRun) -> str:
@@ -91,14 +118,13 @@ def _critic_examples(run: StoredRun) -> str:
     return f"## Critic examples\n\n{explanation}\n\n{critic_examples_markdown(examples)}"
 
 
-def _debates(run: StoredRun, summary: Summary | None) -> str:
-    if summary is None or not _has(run, TRANSCRIPTS):
+def _debates(run: StoredRun, grid: Grid | None, summary: Summary | None) -> str:
+    if grid is None or summary is None or not _has(run, TRANSCRIPTS):
         return ""
-    scores = {place_of(score): score for score in _stored(run, SCORES, Score)}
     # The reference is what the run is about; without debates of it, the best of the others.
     ranked = sorted(summary.systems, key=lambda one: (one.system != summary.reference, -one.accuracy.mean))
     systems = [one.system.name for one in ranked]
-    examples = pick_examples(_stored(run, TRANSCRIPTS, Transcript), scores, systems=systems)
+    examples = pick_examples(_stored(run, TRANSCRIPTS, Transcript), grid.scores, systems=systems)
     if not examples:
         return ""
     shown = [example_markdown(outcome, example) for outcome, example in examples.items()]
@@ -134,6 +160,19 @@ def _surroundings(session: Session) -> list[str]:
     ]
 
 
+def _efforts(run: StoredRun) -> list[Effort]:
+    return list(_stored(run, EFFORT, Effort)) if _has(run, EFFORT) else []
+
+
+def _sampled(run: StoredRun) -> Sampled | None:
+    return Sampled.of(_stored(run, SAMPLES, Sample)) if _has(run, SAMPLES) else None
+
+
+def _price_per_hour(run: StoredRun) -> float | None:
+    price = run.manifest.recipe.get("price_per_hour")
+    return float(price) if isinstance(price, int | float) else None
+
+
 def _has(run: StoredRun, name: str) -> bool:
     return name in run.record_names()
 
@@ -141,14 +180,3 @@ def _has(run: StoredRun, name: str) -> bool:
 def _stored(run: StoredRun, name: str, kind: type[T]) -> StoredRecords[T]:
     # Not `run.records`: a run open for writing has these records open already, as the types that their stages use.
     return StoredRecords(run.path("records", f"{name}.jsonl"), kind)
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time for people: `42 s`, `3 min 5 s`, `2 h 7 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"

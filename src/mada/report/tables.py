@@ -1,23 +1,24 @@
 """The headline table: one description, shown as Markdown or in a terminal.
 
-A terminal that is too narrow gets the columns in several tables, each with the systems in front; leaving out the
-benchmarks' standard errors is tried first, and done if it makes fewer tables.
+What a reader wants first comes first: how good, by how much, for how many tokens; then the benchmarks. A terminal that
+is too narrow gets the columns in several tables, each with the systems in front; leaving out the standard errors of
+verdicts, and of benchmarks too, is tried first, and done if it makes fewer tables or brings p to the differences.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mada.evaluation.statistics import Comparison, Estimate
+from mada.evaluation.statistics import Estimate
 from mada.evaluation.summary import Summary, SystemSummary
 from mada.report.markdown import escaped, printable
 from mada.report.markdown import table as markdown_table
+from mada.report.numbers import NOTHING, REFERENCE, count_text, counted, p_text, quoted, share_text, starred
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-NOTHING = "–"
 LONGEST_TITLE = 32
 _GAP = 2
 
@@ -55,14 +56,14 @@ def headline(summary: Summary) -> HeadlineTable:
     benchmarks = [_estimates(name, [one.benchmarks[name] for one in systems], is_benchmark=True) for name in names]
     columns = (
         Column("system", tuple(one.system.title for one in systems)),
-        Column("calls", tuple(str(one.system.calls) for one in systems)),
+        Column("calls", tuple(count_text(one.calls) for one in systems)),
         _estimates("accuracy", [one.accuracy for one in systems]),
-        _estimates("vote", [one.vote for one in systems]),
-        *benchmarks,
+        _estimates("verdict", [one.verdict for one in systems]),
+        *_against_reference(systems),
+        Column("tokens", tuple(f"{one.tokens:,.0f}" for one in systems)),
         Column("improves", tuple(share_text(one.improves) for one in systems)),
         Column("damages", tuple(share_text(one.damages) for one in systems)),
-        Column("tokens", tuple(f"{one.tokens:,.0f}" for one in systems)),
-        Column("p", tuple(p_text(one.against_reference) for one in systems)),
+        *benchmarks,
     )
     return HeadlineTable(columns, _notes(summary))
 
@@ -89,9 +90,14 @@ def print_headline(table: HeadlineTable, console: "Console") -> None:
 
 def terminal_tables(table: HeadlineTable, *, width: int) -> list["Table"]:
     """Return the table for a terminal: one if it fits, or several with the systems in front of each."""
-    shorter = [replace(column, errors=()) if column.is_benchmark else column for column in table.columns]
-    parts = min(_parts(table.columns, width=width), _parts(shorter, width=width), key=len)
-    return [_terminal_table(part) for part in parts]
+    shorter = [replace(column, errors=()) if column.heading == "verdict" else column for column in table.columns]
+    shortest = [replace(column, errors=()) if column.is_benchmark else column for column in shorter]
+    ways = [_parts(columns, width=width) for columns in (table.columns, shorter, shortest)]
+    return [_terminal_table(part) for part in min(ways, key=lambda parts: (len(parts), _place_of_p(parts)))]
+
+
+def _place_of_p(parts: Sequence[Sequence[Column]]) -> int:
+    return next((place for place, part in enumerate(parts) if any(column.heading == "p" for column in part)), 0)
 
 
 def _parts(columns: Sequence[Column], *, width: int) -> list[list[Column]]:
@@ -104,45 +110,29 @@ def _parts(columns: Sequence[Column], *, width: int) -> list[list[Column]]:
     return parts
 
 
-def differences_markdown(summary: Summary) -> str:
-    """Return every system's difference from the reference, in points, with standard error and 95 % interval (E2)."""
-    header = [f"against {escaped(summary.reference.title)}", "difference", "SE", "95 % interval", "p"]
-    rows = [
-        [escaped(one.system.title), *_difference_cells(one.against_reference)]
-        for one in summary.systems
-        if one.against_reference is not None
-    ]
-    return markdown_table(header, rows)
-
-
 def replies_markdown(summary: Summary) -> str:
     """Return how many replies were cut off or had no answer, and how many votes were tied, in percent."""
-    rows = [
-        [escaped(one.system.title), *map(share_text, (one.truncated, one.unanswered, one.ties))]
-        for one in summary.systems
+    columns = {
+        "replies cut off": [one.truncated for one in summary.systems],
+        "replies without an answer": [one.unanswered for one in summary.systems],
+        "tied votes": [one.ties for one in summary.systems],
+    }
+    if any(one.unfit for one in summary.systems):
+        columns["replies never given: no room for the question"] = [one.unfit for one in summary.systems]
+    titles = (escaped(one.system.title) for one in summary.systems)
+    rows = zip(titles, *(map(share_text, shares) for shares in columns.values()), strict=True)
+    return markdown_table(["system", *columns], list(rows))
+
+
+def _against_reference(systems: Sequence[SystemSummary]) -> list[Column]:
+    """Return by how much each system differs from the reference and how sure that is; nothing for a lone system."""
+    if len(systems) == 1:
+        return []
+    compared = [one.against_reference for one in systems]
+    return [
+        Column("difference", tuple(REFERENCE if one is None else starred(one) for one in compared)),
+        Column("p", tuple(NOTHING if one is None else p_text(one.p) for one in compared)),
     ]
-    return markdown_table(["system", "replies cut off", "replies without an answer", "tied votes"], rows)
-
-
-def share_text(share: float | None) -> str:
-    """Return a share as a percentage without its sign: `72.0`."""
-    return NOTHING if share is None else f"{100 * share:.1f}"
-
-
-def points_text(difference: float) -> str:
-    """Return a difference of shares in percentage points, with its sign: `−5.2`."""
-    # Adding 0.0 turns the −0.0 of a tiny negative difference into 0.0.
-    return f"{round(100 * difference, 1) + 0.0:+.1f}".replace("-", "−")
-
-
-def p_text(comparison: Comparison | None) -> str:
-    """Return a p-value with its stars; the reference is compared with nothing."""
-    if comparison is None:
-        return "reference"
-    if comparison.p is None:
-        return NOTHING
-    number = "<0.001" if comparison.p < 0.001 else f"{comparison.p:.3f}"
-    return f"{number} {comparison.stars}".rstrip()
 
 
 def _estimates(heading: str, estimates: Sequence[Estimate], *, is_benchmark: bool = False) -> Column:
@@ -154,43 +144,47 @@ def _estimates(heading: str, estimates: Sequence[Estimate], *, is_benchmark: boo
     )
 
 
-def _difference_cells(comparison: Comparison) -> list[str]:
-    interval = NOTHING
-    if comparison.low is not None and comparison.high is not None:
-        interval = f"{points_text(comparison.low)} to {points_text(comparison.high)}"
-    return [
-        points_text(comparison.difference),
-        share_text(comparison.standard_error),
-        interval,
-        escaped(p_text(comparison)),
-    ]
-
-
 def _notes(summary: Summary) -> tuple[str, ...]:
     problems = ", ".join(f"{name} ({count:,})" for name, count in summary.benchmarks.items())
     spread = "± is the standard error over seeds" if len(summary.seeds) > 1 else "one seed has no standard error"
     weights = " Averages give each benchmark equal weight." if len(summary.benchmarks) > 1 else ""
+    difference = (
+        f"difference: points of accuracy above {quoted(summary.reference.title)}. p: Welch's two-sided t-test of the "
+        "seeds' averages; * below 0.05, ** below 0.01, *** below 0.001."
+    )
     return (
-        f"Percent, mean over {_counted(len(summary.seeds), 'seed')}; {spread}. Problems: {problems}.{weights}",
-        f"accuracy: {_measures(summary.systems)}. vote: that of the last round.",
+        f"Percent, mean over {counted(len(summary.seeds), 'seed')}; {spread}. Problems: {problems}.{weights}",
+        f"accuracy: {_measures(summary.systems)}. verdict: that one answer, of every system; a debate's is the vote of "
+        "its last round.",
+        *([difference] if len(summary.systems) > 1 else []),
         "calls, tokens: model calls and generated tokens per question. improves, damages: share of all questions on "
-        "which the vote of the first round is wrong and that of the last right, and the other way round.",
-        f"p: Welch's two-sided t-test of the seeds' averages against “{summary.reference.title}”; "
-        "* below 0.05, ** below 0.01, *** below 0.001.",
+        "which the vote of the first round is wrong and the verdict right, and the other way round.",
+        *_budgets(summary.systems),
     )
 
 
 def _measures(systems: Sequence[SystemSummary]) -> str:
-    voting = [f"“{one.system.title}”" for one in systems if one.system.measure == "vote"]
+    deciding = [quoted(one.system.title) for one in systems if one.system.measure == "verdict"]
     mean = "the mean over the last round's answers"
-    if not voting:
-        return mean
-    vote = f"the vote of the last round for {', '.join(voting)}"
-    return vote if len(voting) == len(systems) else f"{vote}, for the others {mean}"
+    one_answer = "the system's one answer (a vote, a weighted vote, or what a judge or critics chose)"
+    if not deciding:
+        return f"{mean}, not {one_answer}"
+    if len(deciding) == len(systems):
+        return one_answer
+    return f"for {', '.join(deciding)} {one_answer}, for the others {mean}"
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def _budgets(systems: Sequence[SystemSummary]) -> list[str]:
+    """Name the systems that had another's tokens to use up."""
+    titles = {one.system.name: one.system.title for one in systems}
+    matched: dict[str, list[str]] = {}
+    for one in systems:
+        if one.system.matched_to is not None:
+            matched.setdefault(one.system.matched_to, []).append(quoted(one.system.title))
+    return [
+        f"{', '.join(rivals)}: as many samples as the generated tokens of {quoted(titles.get(name, name))} allow."
+        for name, rivals in matched.items()
+    ]
 
 
 def _width(columns: Sequence[Column]) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mada.report.markdown import escaped, table
-from mada.report.tables import NOTHING, points_text, share_text
+from mada.report.numbers import NOTHING, points_text, share_text
 from mada.run import StoredRecords
 
 

@@ -48,12 +48,23 @@ class StoredRecords(Generic[T]):
         self._adapter = TypeAdapter(kind)
 
     def __iter__(self) -> Iterator[T]:
+        for number, (_, line) in enumerate(self.lines(), start=1):
+            yield self._decoded(line, number=number)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield every whole line with the place in the file where it begins, for an index of a large file."""
         with self._opened() as file:
             end = intact_end(file.fileno(), path=self.path)
-            number = 0
-            while file.tell() < end and (line := file.readline()):
-                number += 1
-                yield self._decoded(line, number=number)
+            start = 0
+            while start < end and (line := file.readline()):
+                yield start, line
+                start += len(line)
+
+    def at(self, start: int) -> T:
+        """Return the record that begins at a place given by `lines`."""
+        with self._opened() as file:
+            file.seek(start)
+            return self._decoded(file.readline(), number=0)
 
     def __len__(self) -> int:
         with self._opened() as file:

@@ -31,6 +31,7 @@ PACKAGES = (
     "ray",
     "safetensors",
     "scipy",
+    "statsmodels",
     "sympy",
     "tokenizers",
     "torch",

@@ -6,6 +6,7 @@ sampled in training must look to the model exactly as it will in a debate.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING, cast
 
 from mada.debate.prompts import ChatTokenizer, Prompts, render
@@ -125,6 +126,8 @@ def response_of(
         stop=completion.stop,
         token_ids=completion.token_ids if keep_tokens else None,
         log_probs=completion.log_probs if keep_tokens else None,
+        # Three places: sums depend on the batch in their last digits, and a record should not.
+        mean_log_prob=round(fmean(completion.log_probs), 3) if completion.log_probs else None,
     )
 
 

@@ -11,6 +11,7 @@ from mada.debate.protocol import check_seats
 from mada.debate.transcript import Role
 from mada.errors import RunError
 from mada.models.adapters import AdapterStack, Lora, load_adapter, read_lora
+from mada.models.adapters.lora import Targets
 from mada.models.engines import Engine
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, load_base
@@ -38,6 +39,12 @@ def seat_names(role: Role, count: int) -> tuple[str, ...]:
     return tuple(f"{role}-{number}" for number in range(1, count + 1))
 
 
+def team_seats(recipe: Recipe) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a team's generators and critics; in one round nobody is a critic."""
+    critics = recipe.team.critics if recipe.team.rounds > 1 else 0
+    return seat_names("generator", recipe.team.generators), seat_names("critic", critics)
+
+
 def recipe_of(run: StoredRun) -> Recipe:
     """Return the recipe of a run, or say that it is of another mada."""
     try:
@@ -61,7 +68,7 @@ def seats_of_run(run: StoredRun, recipe: Recipe, *, settings: DebateSettings, de
     folders = _adapter_folders(run, (*generators, *critics))
     base = load_base(recipe.model.name, revision=recipe.model.revision, dtype=recipe.model.dtype, device=device)
     adapters: dict[str, str | None] = {name: name for name in folders}
-    return _seated(base, _stack(base, folders, recipe=recipe), adapters=adapters, settings=settings)
+    return _seated(base, stack_of(base, folders), adapters=adapters, settings=settings)
 
 
 def seats_of_base(model: str, *, generators: int, critics: int, settings: DebateSettings, device: str) -> Seats:
@@ -83,13 +90,20 @@ def _adapter_folders(run: StoredRun, names: Sequence[str]) -> dict[str, Path]:
     return folders
 
 
-def _stack(base: Base, folders: Mapping[str, Path], *, recipe: Recipe) -> AdapterStack:
-    # An adapter from elsewhere may have been put into a seat, so the stack has room for the largest.
-    rank = max(read_lora(folder).rank for folder in folders.values())
-    stack = AdapterStack.attach(base.model, tuple(folders), Lora(rank=rank, dropout=0.0, targets=recipe.lora.targets))
+def stack_of(base: Base, folders: Mapping[str, Path]) -> AdapterStack:
+    """Put adapters from folders on a base, each under its name."""
+    # They may come from elsewhere, so the stack has room for the largest, on every layer that one of them has.
+    shapes = [read_lora(folder) for folder in folders.values()]
+    rank = max(shape.rank for shape in shapes)
+    stack = AdapterStack.attach(base.model, tuple(folders), Lora(rank=rank, dropout=0.0, targets=_targets(shapes)))
     for name, folder in folders.items():
         load_adapter(stack, name, folder)
     return stack
+
+
+def _targets(shapes: Sequence[Lora]) -> Targets:
+    named = {target for shape in shapes if shape.targets != "all-linear" for target in shape.targets}
+    return "all-linear" if any(shape.targets == "all-linear" for shape in shapes) else tuple(sorted(named))
 
 
 def _seated(

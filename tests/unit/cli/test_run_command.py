@@ -128,7 +128,7 @@ def pretended(monkeypatch):
             context.run.write_text(stage.leaves[0] if stage.name != "evaluate" else "pretended", stage.name)
             seats = context.seats("critic" if stage.name == "critics" else "generator")
             best = {seat: {"step": 0, "accuracy": 0.5} for seat in seats}
-            counted = {"completions wanted in this session": 1, "of these sampled": 1}
+            counted = {"completions wanted": 1, "of these sampled": 1}
             return {"best": best, "examples": 1, "by right answers": {}, **counted}
 
         return StageOfMethod(stage.name, function, ("pretended", *stage.leaves))
@@ -171,8 +171,10 @@ def test_all_stages_are_announced_in_order_with_what_came_of_them(finished):
         "subset-2": 6,
         "validation": 4,
     }
-    # 8 problems: 4 bare answers and 2 bare critics, 4 trained answers and 2 trained critics; 8 more shared
-    assert "    96 completions sampled, 56 shared between systems (" in finished.printed
+    wanted, sampled = (summaries["evaluate"][name] for name in ("completions wanted", "of these sampled"))
+    assert f"    {sampled:,} completions sampled, {wanted - sampled:,} shared between systems (" in finished.printed
+    # 8 questions: bare and trained generators and critics twice two each, and the votes' further samples
+    assert sampled == len(lines(finished.folder, "samples")) >= 8 * 8
     right = summaries["critic-data"]["by right answers"]
     shown = ", ".join(f"{number} right: {count}" for number, count in right.items())
     assert f"    16 problems by how many generators were right: {shown} (" in finished.printed
@@ -184,7 +186,7 @@ def test_the_table_that_is_printed_is_that_of_the_scores(finished):
     assert summary is not None
     columns = headline(summary).columns
     rows = [line for line in table_of(finished.printed).splitlines() if line.startswith(columns[0].cells)]
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert rows[-1].startswith("MADA debate")
     for place, row in enumerate(rows):
         assert " ".join(row.split()) == " ".join(column.texts[place] for column in columns)
@@ -235,7 +237,7 @@ def test_a_run_that_was_stopped_in_the_evaluation_goes_on_with_its_folder_alone(
     kept = scores.read_bytes().splitlines(keepends=True)[:12]
     scores.write_bytes(b"".join(kept))
     printed = mada("run", "--run", copied)
-    assert "evaluate: 2 of 8, team " in printed
+    assert "evaluate: 12 of 56, " in printed
     assert scores.read_bytes().startswith(b"".join(kept))
     assert lines(copied, "scores") == lines(finished.folder, "scores")
     assert lines(copied, "transcripts") == lines(finished.folder, "transcripts")

@@ -69,7 +69,7 @@ def test_a_stage_is_announced_and_its_outcome_told():
         ),
         (
             "evaluate",
-            {"completions wanted in this session": 2224, "of these sampled": 1144},
+            {"completions wanted": 2224, "of these sampled": 1144},
             "1,144 completions sampled, 1,080 shared between systems",
         ),
         ("report", {"file": "report.md"}, "report.md"),
@@ -130,7 +130,7 @@ def test_a_terminal_gets_a_bar_that_goes_away():
     assert watch._bar is bar, "one bar for a stage"
     [task] = bar.tasks
     assert (task.completed, task.total, task.fields["note"]) == (3, 4, "team 66.7% right")
-    watch.stage_done(mark("evaluate", **{"completions wanted in this session": 5, "of these sampled": 3}))
+    watch.stage_done(mark("evaluate", **{"completions wanted": 5, "of these sampled": 3}))
     assert bar.finished or not bar.live.is_started
     assert watch._bar is None
     assert "    3 completions sampled, 2 shared between systems (12 s)" in shown(console)

@@ -15,8 +15,8 @@ from mada.run import Run
 STAGES = ("split", "generators", "critic-data", "critics", "evaluate", "report")
 PLAN = EvaluationPlan(
     systems=(
-        PlannedSystem(name="single", title="single agent", calls=1),
-        PlannedSystem(name="mada", title="MADA debate", calls=2),
+        PlannedSystem(name="single", title="single agent", generators=("base", "base")),
+        PlannedSystem(name="mada", title="MADA debate", generators=("a", "b")),
     ),
     reference="mada",
     benchmarks=("easy", "hard"),
@@ -29,23 +29,22 @@ RIGHT = {
 
 
 def score(system, benchmark, seed, accuracy):
+    right = {1.0: (True, True), 0.5: (True, False), 0.0: (False, False)}[accuracy]
     return Score(
         system=system,
         benchmark=benchmark,
         seed=seed,
         problem="p",
-        accuracy=accuracy,
-        vote_correct=True,
+        agents=(("a", "b"),),
+        answers=(("1", "2"),),
+        groups=((0, 1),),
+        correct=(right,),
+        verdict_correct=True,
         first_vote_correct=True,
         tie=False,
-        round_accuracies=(accuracy,),
-        answers=(("1",),),
-        correct=((True,),),
-        generated_tokens=1,
-        prompt_tokens=1,
-        calls=1,
+        tokens=((1, 1),),
+        prompts=((1, 1),),
         truncated=0,
-        unanswered=0,
         shortened=0,
     )
 

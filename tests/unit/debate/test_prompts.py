@@ -1,6 +1,7 @@
 """The prompts, held to the paper's own listing, and their rendering through real chat templates."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,28 @@ def test_what_others_see_of_a_response(share, said, stop, seen):
 def test_every_text_can_be_replaced():
     prompts = Prompts(reasoning="Q: {question}", debate_header="H", debate_response="<{response}>", debate_request="R")
     assert prompts.ask_again("q", ["a", "b"]) == "Q: q\n\nH\n\n<a>\n\n<b>\n\nR"
+
+
+def test_the_judges_prompt_word_for_word():
+    assert Prompts(reasoning="{question}").of_judge.ask_again("What is 1+1?", ["It is 2.", "It is 3."]) == (
+        "What is 1+1?\n\n"
+        "These are solutions of this problem by different agents:\n\n"
+        "One agent's response:\n```\nIt is 2.\n```\n\n"
+        "One agent's response:\n```\nIt is 3.\n```\n\n"
+        "Judge the solutions: check the reasoning of each, and decide which final answer is correct. Choose one of "
+        "the final answers given above, and end your response with 'Therefore, the final answer is: "
+        "$\\boxed{ANSWER}$.' where ANSWER is the answer you have chosen."
+    )
+
+
+def test_a_judges_texts_can_be_replaced_and_all_else_is_as_for_critics():
+    prompts = Prompts(reasoning="Q: {question}", debate_response="<{response}>", judge_header="JH", judge_request="JR")
+    judge = replace(prompts, share="answer").of_judge
+    assert judge.ask_again("q", ["a", "b"]) == "Q: q\n\nJH\n\n<a>\n\n<b>\n\nJR"
+    assert judge.ask("q") == "Q: q"
+    assert judge.shared(response("<think>hm</think> So 2.")) == "So 2."
+    assert judge.of_judge == judge
+    assert prompts.debate_header == "These are the recent opinions from other agents:", "the others' stay"
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,29 @@ def test_every_turn_has_a_seed_of_its_own():
     ]
 
 
+def test_draws_number_the_generators_samples_wherever_they_sit():
+    def seeds(draws):
+        generators, critics = team(generators=3 if draws is None else len(draws), critics=1)
+        asyncio.run(hold_debate("q", generators=generators, critics=critics, rounds=2, seed=11, draws=draws))
+        return [speaker.seeds for speaker in generators], critics[0].seeds
+
+    whole, critic = seeds(None)
+    assert whole == [[seed_for(11, "turn", 1, draw)] for draw in (0, 1, 2)]
+    assert seeds([0, 1, 2]) == (whole, critic)
+    # Alone, or in another seat, a sample stays the same; critics are numbered by their seats all the same.
+    assert seeds([1]) == (whole[1:2], critic)
+    assert seeds([2, 0]) == ([whole[2], whole[0]], critic)
+    assert seeds([1, 1]) == ([whole[1], whole[1]], critic)
+
+
+@pytest.mark.parametrize("draws", [[], [0], [0, 1, 2]])
+def test_draws_that_are_not_one_for_each_generator_are_refused(draws):
+    generators, critics = team(generators=2)
+    with pytest.raises(DebateError, match=f"got {len(draws)} draws for 2 generators, wanted one for each"):
+        asyncio.run(hold_debate("q", generators=generators, critics=critics, rounds=2, seed=0, draws=draws))
+    assert not any(speaker.saw for speaker in generators), "nobody is asked before that"
+
+
 def test_when_one_fails_the_others_are_stopped_before_the_failure_is_raised():
     failure = DataError("cannot")
     patient = Speaker("patient", waits=60)

@@ -1,34 +1,45 @@
 import json
 
 import pytest
+from pydantic import ValidationError
 
 from mada.errors import EvaluationError
-from mada.evaluation.plan import EvaluationPlan
-from mada.evaluation.systems import System
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 
-
-class Nobody:
-    name = "nobody"
-
-    async def answer(self, question, seen, *, seed):
-        raise NotImplementedError
-
-
-SYSTEMS = [
-    System("single", "One agent", (Nobody(),)),
-    System("vote", "Vote of 3", (Nobody(),) * 3, measure="vote"),
-    System("debate", "Debate", (Nobody(),) * 3, (Nobody(),) * 3, rounds=2),
-]
+SINGLE = PlannedSystem(name="single", title="One agent", generators=("g1",))
+VOTE = PlannedSystem(name="vote", title="Vote of 3", generators=("g1",) * 3, measure="verdict")
+DEBATE = PlannedSystem(
+    name="debate", title="Debate", generators=("g1", "g2"), critics=("c1",), rounds=2, parameters=110
+)
+MATCHED = PlannedSystem(name="matched", title="Vote", generators=("g1", "g2"), measure="verdict", matched_to="debate")
+FAMILY = PlannedSystem(name="family", title="Fewer", members=("single", "vote"))
+SYSTEMS = [SINGLE, VOTE, DEBATE, MATCHED, FAMILY]
 
 
 def test_a_plan_is_written_and_read():
-    plan = EvaluationPlan.of(SYSTEMS, reference="single", benchmarks=["b", "a"])
+    plan = EvaluationPlan.of([SINGLE, DEBATE], reference="single", benchmarks=["b", "a"])
     text = plan.to_json()
+    common = {"draws": None, "rule": "vote", "measure": "mean", "matched_to": None, "members": [], "shown": True}
     assert json.loads(text) == {
         "systems": [
-            {"name": "single", "title": "One agent", "measure": "mean", "calls": 1},
-            {"name": "vote", "title": "Vote of 3", "measure": "vote", "calls": 3},
-            {"name": "debate", "title": "Debate", "measure": "mean", "calls": 6},
+            {
+                "name": "single",
+                "title": "One agent",
+                "generators": ["g1"],
+                "critics": [],
+                "rounds": 1,
+                "parameters": None,
+                **common,
+            },
+            {
+                "name": "debate",
+                "title": "Debate",
+                "generators": ["g1", "g2"],
+                "critics": ["c1"],
+                "rounds": 2,
+                "parameters": 110,
+                **common,
+            },
         ],
         "reference": "single",
         "benchmarks": ["b", "a"],
@@ -36,12 +47,58 @@ def test_a_plan_is_written_and_read():
     assert EvaluationPlan.from_json(text) == plan
 
 
+def test_families_are_shown_and_not_held():
+    plan = EvaluationPlan.of(SYSTEMS, reference="single")
+    assert [system.name for system in plan.held] == ["single", "vote", "debate", "matched"]
+    assert list(plan.members_of(FAMILY)) == ["single", "vote"]
+    assert list(plan.members_of(VOTE)) == ["vote"]
+
+
+def test_a_debate_is_measured_by_what_is_said_after_seeing_others():
+    judge = DEBATE.model_copy(update={"rule": "pick"})
+    assert [system.is_debate for system in (SINGLE, VOTE, DEBATE, judge)] == [False, False, True, False]
+
+
+def test_critics_of_a_debate_of_one_round_have_no_seat():
+    assert DEBATE.agents == {"g1", "g2", "c1"}
+    assert DEBATE.model_copy(update={"rounds": 1}).agents == {"g1", "g2"}
+
+
+def test_a_matched_system_lets_its_generators_take_turns():
+    longer = MATCHED.with_generators(3)
+    assert longer.generators == ("g1", "g2", "g1")
+    assert longer.draws == (0, 1, 2)
+    assert longer.with_generators(1) == MATCHED.model_copy(update={"generators": ("g1",), "draws": (0,)})
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({}, "no generators"),
+        ({"generators": ("g1",), "rounds": 2}, "2 rounds and no critics"),
+        ({"generators": ("g1",), "members": ("single",)}, "no seats of its own"),
+        ({"members": ("single",), "matched_to": "debate"}, "no seats of its own"),
+    ],
+)
+def test_systems_that_nobody_can_hold(fields, complaint):
+    with pytest.raises(ValidationError, match=complaint):
+        PlannedSystem(name="s", title="S", **fields)
+
+
 @pytest.mark.parametrize(
     ("systems", "reference", "complaint"),
     [
-        (SYSTEMS, "other", "'other' is none of the systems single, vote, debate"),
-        ([*SYSTEMS, SYSTEMS[1]], "single", "'vote' is given to several systems"),
+        (SYSTEMS, "other", "'other' is none of the systems single, vote, debate, matched, family"),
+        ([*SYSTEMS, VOTE], "single", "'vote' is given to several systems"),
         ([], "single", "systems"),
+        ([SINGLE, FAMILY], "single", "'family' needs the system 'vote', which is not in this evaluation"),
+        ([SINGLE, MATCHED], "single", "'matched' needs the system 'debate', which is not in this evaluation"),
+        (
+            [*SYSTEMS, FAMILY.model_copy(update={"name": "more", "members": ("matched",)})],
+            "single",
+            "'more' needs 'matched' to have seats of its own, and a fixed number",
+        ),
+        ([SINGLE.model_copy(update={"shown": False})], "single", "'single' is not shown"),
     ],
 )
 def test_plans_that_do_not_hold_together(systems, reference, complaint):
@@ -53,3 +110,12 @@ def test_plans_that_do_not_hold_together(systems, reference, complaint):
 def test_files_that_are_no_plan(text):
     with pytest.raises(EvaluationError, match="not the plan of an evaluation"):
         EvaluationPlan.from_json(text)
+
+
+def test_a_matched_system_needs_to_know_how_long_its_samples_are():
+    debate = PlannedSystem(name="debate", title="Debate", generators=("a", "b"), critics=("c",), rounds=2)
+    vote = PlannedSystem(name="vote", title="Vote", generators=("a", "d"), matched_to="debate", measure="verdict")
+    with pytest.raises(EvaluationError, match="add a system of fixed size with d among its generators"):
+        EvaluationPlan.of([debate, vote], reference="debate")
+    single = PlannedSystem(name="single", title="Single", generators=("d",))
+    assert EvaluationPlan.of([debate, vote, single], reference="debate").chosen == debate

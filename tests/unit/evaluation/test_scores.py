@@ -1,12 +1,15 @@
 """Scores of debates, computed by hand."""
 
 import asyncio
+import math
+from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter
 
 from mada.debate.response import Response
 from mada.debate.transcript import Debate, Turn
+from mada.debate.verdict import Rule
 from mada.evaluation.scores import Score, Transcript, score_debate
 from mada.problems import Problem
 
@@ -31,30 +34,39 @@ def held(*rounds):
     return debate
 
 
-def scored(debate, grader):
-    return asyncio.run(score_debate(debate, system="s", benchmark="b", seed=2, problem=PROBLEM, grader=grader))
+def scored(debate, grader, rule: Rule = "vote"):
+    """Return the score and the debate with its verdict."""
+    where = {"system": "s", "benchmark": "b", "seed": 2, "problem": PROBLEM}
+    return asyncio.run(score_debate(debate, **where, grader=grader, rule=rule))
 
 
 def test_a_corrected_debate_by_hand(grader):
-    assert scored(held(["3", "3", "0.5"], ["1/2", None, "0.5"]), grader) == Score(
+    debate = held(["3", "3", "0.5"], ["1/2", None, "0.5"])
+    score, with_verdict = scored(debate, grader)
+    assert score == Score(
         system="s",
         benchmark="b",
         seed=2,
         problem="p-1",
-        accuracy=2 / 3,
-        vote_correct=True,
+        agents=(("agent-1", "agent-2", "agent-3"),) * 2,
+        answers=(("3", "3", "0.5"), ("1/2", None, "0.5")),
+        groups=((0, 0, 1), (1, None, 1)),
+        correct=((False, False, True), (True, False, True)),
+        verdict_correct=True,
         first_vote_correct=False,
         tie=False,
-        round_accuracies=(1 / 3, 2 / 3),
-        answers=(("3", "3", "0.5"), ("1/2", None, "0.5")),
-        correct=((False, False, True), (True, False, True)),
-        generated_tokens=30,
-        prompt_tokens=90,
-        calls=6,
+        tokens=((5, 5, 5), (5, 5, 5)),
+        prompts=((10, 10, 10), (20, 20, 20)),
         truncated=1,
-        unanswered=1,
         shortened=3,
+        unfit=0,
     )
+    assert (score.rounds, score.calls, score.unanswered) == (2, 6, 1)
+    assert (score.generated_tokens, score.prompt_tokens) == (30, 90)
+    assert (score.accuracy_of_round(0), score.accuracy) == (1 / 3, 2 / 3)
+    assert with_verdict.rounds == debate.rounds
+    assert with_verdict.verdict is not None
+    assert with_verdict.verdict.answer in {"1/2", "0.5"}
 
 
 @pytest.mark.parametrize(
@@ -69,15 +81,39 @@ def test_a_corrected_debate_by_hand(grader):
     ],
 )
 def test_votes_and_accuracies(rounds, accuracy, first, last, tie, grader):
-    score = scored(held(*rounds), grader)
-    assert (score.accuracy, score.first_vote_correct, score.vote_correct, score.tie) == (accuracy, first, last, tie)
+    score, _ = scored(held(*rounds), grader)
+    assert (score.accuracy, score.first_vote_correct, score.verdict_correct, score.tie) == (accuracy, first, last, tie)
     assert score.rounds == len(rounds)
-    assert score.round_accuracies[-1] == accuracy
+
+
+def test_a_judge_picks_among_the_first_answers(grader):
+    # The judge's own invention, though right, is none of the candidates: their vote decides.
+    debate = held(["3", "3", "4"], ["0.5"])
+    assert scored(debate, grader)[0].verdict_correct
+    assert not scored(debate, grader, rule="pick")[0].verdict_correct
+    assert scored(held(["3", "3", "0.5"], ["1/2"]), grader, rule="pick")[0].verdict_correct
+
+
+def test_a_weighted_vote_believes_those_who_are_sure(grader):
+    debate = held(["3", "3", "0.5"])
+    sure = [math.log(0.2), math.log(0.3), math.log(0.6)]
+    turns = [
+        replace(turn, response=replace(turn.response, mean_log_prob=log_prob))
+        for turn, log_prob in zip(debate.last.turns, sure, strict=True)
+    ]
+    score, _ = scored(Debate(PROBLEM.question).with_round("generator", turns), grader, rule="weigh")
+    assert (score.verdict_correct, score.first_vote_correct, score.tie) == (True, False, False)
+
+
+def test_replies_that_did_not_fit_are_counted(grader):
+    debate = held(["0.5", None])
+    turns = [debate.last.turns[0], replace(debate.last.turns[1], prompt_tokens=0)]
+    score, _ = scored(Debate(PROBLEM.question).with_round("generator", turns), grader)
+    assert (score.unfit, score.truncated, score.prompts) == (1, 1, ((10, 0),))
 
 
 def test_records_read_back_as_they_were(grader):
-    debate = held(["3", None], ["0.5", "4"])
-    score = scored(debate, grader)
+    score, debate = scored(held(["3", None], ["0.5", "4"]), grader)
     scores = TypeAdapter(Score)
     assert scores.validate_json(scores.dump_json(score)) == score
     transcript = Transcript("s", "b", 2, "p-1", PROBLEM.answer, debate)

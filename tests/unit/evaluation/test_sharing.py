@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from mada.errors import EngineError
-from mada.evaluation.sharing import SharingEngine
-from mada.models.engines.engine import Sampling
+from mada.evaluation.sharing import ForgetfulMemory, SharingEngine, Wish
+from mada.models.engines.engine import Completion, Sampling
 from mada.models.engines.scripted import ScriptedEngine
 
 SAMPLING = Sampling(max_tokens=8, seed=3)
@@ -169,5 +169,93 @@ def test_closing_gives_up_what_is_under_way_and_leaves_the_engine_below_open():
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
         assert gate.cancelled == 1
         assert not below.closed
+
+    asyncio.run(ask())
+
+
+class Notebook:
+    """A memory that notes, in order, what it is asked and what it is given."""
+
+    def __init__(self, known=None):
+        self.known, self.notes = dict(known or {}), []
+
+    def find(self, wish):
+        self.notes.append(("find", wish))
+        return self.known.get(wish)
+
+    def keep(self, wish, completions):
+        self.notes.append(("keep", wish))
+        self.known[wish] = list(completions)
+
+
+WISH = Wish("a", (1, 2), SAMPLING, 2)
+
+
+def test_the_memory_is_asked_first_and_told_afterwards():
+    async def ask():
+        memory = Notebook()
+        below = ScriptedEngine(lambda request: memory.notes.append("sample") or [7, request.place])
+        engine = SharingEngine(below, memory)
+        first = await engine.sample("a", [1, 2], SAMPLING, n=2)
+        assert memory.notes == [("find", WISH), "sample", "sample", ("keep", WISH)]
+        assert memory.known == {WISH: first}
+        memory.notes.clear()
+        assert await engine.sample("a", [1, 2], SAMPLING, n=2) == first
+        assert memory.notes == [("find", WISH)]
+        assert (engine.asked, engine.sampled) == (4, 2)
+
+    asyncio.run(ask())
+
+
+def test_what_the_memory_holds_is_never_sampled():
+    known = [Completion((9,), (-0.5,), "length"), Completion((8,), (-0.25,), "end")]
+
+    async def ask():
+        memory = Notebook({WISH: [*known]})
+        below = ScriptedEngine(spelled)
+        engine = SharingEngine(below, memory)
+        found = await engine.sample("a", [1, 2], SAMPLING, n=2)
+        assert found == known
+        found.clear()
+        assert memory.known[WISH] == known, "callers get a list of their own"
+        assert (below.requests, engine.asked, engine.sampled) == ([], 2, 0)
+
+    asyncio.run(ask())
+
+
+def test_engines_can_share_a_memory():
+    async def ask():
+        memory, below = ForgetfulMemory(), ScriptedEngine(spelled)
+        first = await SharingEngine(below, memory).sample("a", [1, 2], SAMPLING)
+        assert await SharingEngine(below, memory).sample("a", [1, 2], SAMPLING) == first
+        assert len(below.requests) == 1
+
+    asyncio.run(ask())
+
+
+def test_who_asks_when_a_sample_is_under_way_waits_for_it_and_it_is_kept_once():
+    async def ask():
+        memory, gate = Notebook(), Gate()
+        engine = SharingEngine(ScriptedEngine(gate), memory)
+        tasks = await started(engine, 3)
+        gate.open.set()
+        await asyncio.gather(*tasks)
+        assert [what for what, _ in memory.notes] == ["find", "keep"]
+
+    asyncio.run(ask())
+
+
+def test_neither_failures_nor_what_was_given_up_is_kept():
+    def failing(request):
+        raise EngineError("too long")
+
+    async def ask():
+        memory, gate = Notebook(), Gate()
+        failed = SharingEngine(ScriptedEngine(failing), memory)
+        with pytest.raises(EngineError, match="too long"):
+            await failed.sample("a", [1], SAMPLING)
+        await cancelled(*await started(SharingEngine(ScriptedEngine(gate), memory), 1))
+        assert memory.known == {}
+        assert [what for what, _ in memory.notes] == ["find", "find"]
 
     asyncio.run(ask())

@@ -1,4 +1,4 @@
-"""Summaries by hand, and scores that do not fit together."""
+"""Summaries by hand."""
 
 import math
 from dataclasses import replace
@@ -6,40 +6,45 @@ from dataclasses import replace
 import pytest
 
 from mada.errors import EvaluationError
+from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.evaluation.statistics import Estimate, welch
-from mada.evaluation.summary import summarize
+from mada.evaluation.summary import summarize, summary_of
 
+BASE = PlannedSystem(name="base", title="Base", generators=("g",))
+DEBATE = PlannedSystem(name="debate", title="Debate", generators=("g",) * 2, critics=("c",) * 2, rounds=2)
 PLAN = EvaluationPlan(
     systems=(
-        PlannedSystem(name="base", title="Base", calls=1),
-        PlannedSystem(name="debate", title="Debate", calls=4),
-        PlannedSystem(name="voting", title="Vote", measure="vote", calls=2),
+        BASE,
+        DEBATE,
+        PlannedSystem(name="voting", title="Vote", generators=("g",) * 2, measure="verdict"),
     ),
     reference="base",
 )
+PROBLEMS = [("small", "s1"), ("large", "l1"), ("large", "l2")]
+PLACES = [(benchmark, seed, problem) for seed in (0, 1) for benchmark, problem in PROBLEMS]
 
 
-def score(system, benchmark, seed, problem, accuracy, vote=False, first=False, rounds=1, **others):
+def score(system, benchmark, seed, problem, right, *, of=2, verdict=False, first=False, rounds=1, **others):
+    """A score whose last round has `of` answers, so many of them right; every round is the same."""
+    correct = tuple(place < right for place in range(of))
     return replace(
         Score(
             system=system,
             benchmark=benchmark,
             seed=seed,
             problem=problem,
-            accuracy=accuracy,
-            vote_correct=vote,
+            agents=(("g",) * of,) * rounds,
+            answers=(("1",) * of,) * rounds,
+            groups=((0,) * of,) * rounds,
+            correct=(correct,) * rounds,
+            verdict_correct=verdict,
             first_vote_correct=first,
             tie=False,
-            round_accuracies=(accuracy,) * rounds,
-            answers=((None,),) * rounds,
-            correct=((False,),) * rounds,
-            generated_tokens=100,
-            prompt_tokens=10,
-            calls=4,
+            tokens=((25,) * of,) * rounds,
+            prompts=((10,) * of,) * rounds,
             truncated=0,
-            unanswered=0,
             shortened=0,
         ),
         **others,
@@ -48,21 +53,27 @@ def score(system, benchmark, seed, problem, accuracy, vote=False, first=False, r
 
 def tiny():
     """Two seeds; benchmark `small` has one problem, `large` two."""
-    places = [(benchmark, seed, problem) for seed in (0, 1) for benchmark, problem in PROBLEMS]
-    base = [score("base", *place, accuracy=1.0 if place[0] == "small" else 0.0) for place in places]
-    debate_accuracies = [1.0, 0.5, 0.0, 0.5, 1.0, 1.0]
-    votes = [(True, True), (False, True), (True, False), (True, False), (True, False), (False, False)]  # last, first
+    base = [score("base", *place, int(place[0] == "small"), of=1) for place in PLACES]
+    right = [2, 1, 0, 1, 2, 2]
+    verdicts = [(True, True), (False, True), (True, False), (True, False), (True, False), (False, False)]
     debate = [
-        score("debate", *place, accuracy, *vote, rounds=2, generated_tokens=tokens, unanswered=place[1], tie=vote[0])
-        for place, accuracy, vote, tokens in zip(
-            places, debate_accuracies, votes, (100, 200, 300, 100, 200, 300), strict=True
+        score(
+            "debate",
+            *place,
+            count,
+            verdict=last,
+            first=first,
+            rounds=2,
+            tie=last,
+            tokens=((tokens, 50), (0, 50)),
+            answers=(("1", "1"), ("1", None if place[1] else "1")),
+            truncated=2 * (place[0] == "large"),
+            unfit=place[2] == "l2",
         )
+        for place, count, (last, first), tokens in zip(PLACES, right, verdicts, (0, 100, 200, 0, 100, 200), strict=True)
     ]
-    voting = [score("voting", *place, accuracy=0.25, vote=place[0] == "large") for place in places]
+    voting = [score("voting", *place, 1, verdict=place[0] == "large") for place in PLACES]
     return [*base, *debate, *voting]
-
-
-PROBLEMS = [("small", "s1"), ("large", "l1"), ("large", "l2")]
 
 
 def numbers(estimate):
@@ -80,61 +91,80 @@ def test_a_summary_by_hand():
     # Each benchmark weighs one half, whatever its size.
     assert base.accuracy == Estimate(0.5, 0, 2)
     assert base.improves is base.damages is base.against_reference is None
+    assert base.per_benchmark == {}
 
     # Seed 0: small 1, large (0.5 + 0)/2 = 0.25; seed 1: small 0.5, large 1.
     assert numbers(debate.benchmarks["small"]) == pytest.approx((0.75, 0.25, 2))
     assert numbers(debate.benchmarks["large"]) == pytest.approx((0.625, 0.375, 2))
     assert debate.seed_averages == (0.625, 0.75)
     assert numbers(debate.accuracy) == pytest.approx((0.6875, 0.0625, 2))
-    # Votes: seed 0 small 1, large (0 + 1)/2; seed 1 small 1, large (1 + 0)/2.
-    assert debate.vote == Estimate(0.75, 0, 2)
+    # Verdicts: seed 0 small 1, large (0 + 1)/2; seed 1 small 1, large (1 + 0)/2.
+    assert debate.verdict == Estimate(0.75, 0, 2)
     # Improves: seed 0 large l2 → (0 + 1/2)/2; seed 1 small and large l1 → (1 + 1/2)/2.
     assert debate.improves == pytest.approx((0.25 + 0.75) / 2)
     # Damages: seed 0 large l1 → 1/4; seed 1 none.
     assert debate.damages == pytest.approx(0.125)
-    # Tokens: seed 0 (100 + 250)/2, seed 1 (100 + 250)/2.
+    # Tokens: small 100, large (200 + 300)/2, with both seeds.
     assert debate.tokens == 175
-    # One of four turns of every question of seed 1.
-    assert debate.unanswered == pytest.approx(0.125)
-    assert debate.truncated == 0
-    assert debate.ties == debate.vote.mean
+    assert [one.calls for one in summary.systems] == [1, 4, 2]
+    # One of four replies to every question of seed 1; two to every question of `large`; one to l2, half of `large`.
+    assert debate.unanswered == pytest.approx(1 / 8)
+    assert debate.truncated == pytest.approx(1 / 4)
+    assert debate.unfit == pytest.approx(1 / 16)
+    assert debate.ties == debate.verdict.mean
     assert debate.against_reference is not None
     assert debate.against_reference == welch([0.625, 0.75], [0.5, 0.5])
     # t = 0.1875 / 0.0625 = 3 with one degree of freedom: p = 1 − 2·atan(3)/π.
     assert debate.against_reference.p == pytest.approx(1 - 2 * math.atan(3) / math.pi)
+    assert debate.per_benchmark == {"large": welch([0.25, 1], [0, 0]), "small": welch([1, 0.5], [1, 1])}
 
-    # Measured by its vote: right on `large` alone, whatever the mean is.
-    assert voting.accuracy == voting.vote == Estimate(0.5, 0, 2)
+    # Measured by its verdict: right on `large` alone, whatever the mean is.
+    assert voting.accuracy == voting.verdict == Estimate(0.5, 0, 2)
     assert voting.against_reference is not None
     assert voting.against_reference.p == 1
+    assert {name: one.difference for name, one in voting.per_benchmark.items()} == {"large": 1, "small": -1}
 
 
-def test_the_plan_gives_the_order_of_benchmarks():
-    plan = PLAN.model_copy(update={"benchmarks": ("small", "large")})
-    assert list(summarize(tiny(), plan).benchmarks) == ["small", "large"]
-    with pytest.raises(EvaluationError, match="the plan has small, other"):
-        summarize(tiny(), PLAN.model_copy(update={"benchmarks": ("small", "other")}))
+def test_calls_of_a_matched_system_are_a_mean():
+    plan = EvaluationPlan(systems=(BASE,), reference="base")
+    scores = [score("base", *place, 0, of=1 if place[0] == "small" else 4) for place in PLACES]
+    [summary] = summarize(scores, plan).systems
+    assert summary.calls == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize("left_out", [0, 5, 8, 17])
-def test_ragged_scores_are_refused(left_out):
-    scores = tiny()
-    gone = scores.pop(left_out)
-    with pytest.raises(EvaluationError, match=f"1 of the 6 scores of '{gone.system}' are missing.*{gone.problem}"):
-        summarize(scores, PLAN)
+def family(*members):
+    return PlannedSystem(name="family", title="Family", members=tuple(member.name for member in members))
 
 
-def test_a_system_without_scores_and_a_benchmark_with_fewer_seeds_are_refused():
-    with pytest.raises(EvaluationError, match="6 of the 6 scores of 'debate' are missing"):
-        summarize([one for one in tiny() if one.system != "debate"], PLAN)
+def test_a_family_is_shown_as_the_mean_of_its_members_who_are_not():
+    other = DEBATE.model_copy(update={"name": "other"})
+    hidden = [one.model_copy(update={"shown": False}) for one in (DEBATE, other)]
+    plan = EvaluationPlan(systems=(BASE, *hidden, family(*hidden)), reference="base")
+    scores = [one for one in tiny() if one.system != "voting"]
+    # The other member is right nowhere and damages everything.
+    others = [score("other", *place, 0, first=True, rounds=2, tokens=((0, 0), (0, 5))) for place in PLACES]
+    summary = summarize([*scores, *others], plan)
+    assert [one.system.name for one in summary.systems] == ["base", "family"]
+    one = summary.systems[1]
+    assert one.seed_averages == pytest.approx((0.625 / 2, 0.75 / 2))
+    assert one.improves == pytest.approx(0.5 / 2)
+    assert one.damages == pytest.approx((0.125 + 1) / 2)
+    assert one.tokens == pytest.approx((175 + 5) / 2)
+    assert one.per_benchmark["small"].difference == pytest.approx(0.375 - 1)
+
+
+@pytest.mark.parametrize("rule", ["pick", "weigh"])
+def test_only_what_debates_can_improve_or_damage(rule):
+    judge = DEBATE.model_copy(update={"rule": rule})
+    scores = [one for one in tiny() if one.system != "voting"]
+    plan = EvaluationPlan(systems=(BASE, judge, family(BASE, judge)), reference="base")
+    assert [one.improves for one in summarize(scores, plan).systems] == [None] * 3
+    # One member that does not debate leaves its family without either.
+    plan = EvaluationPlan(systems=(BASE, DEBATE, family(BASE, DEBATE)), reference="base")
+    assert [one.damages for one in summarize(scores, plan).systems] == [None, pytest.approx(0.125), None]
+
+
+def test_scores_are_put_in_their_places_first():
+    assert summary_of(Grid.of(tiny(), PLAN)) == summarize(tiny(), PLAN)
     with pytest.raises(EvaluationError, match="1 of the 6 scores of 'base' are missing"):
-        summarize([one for one in tiny() if (one.benchmark, one.seed) != ("small", 1)], PLAN)
-
-
-def test_strange_repeated_and_no_scores_are_refused():
-    with pytest.raises(EvaluationError, match="'other', which is none of base, debate, voting"):
-        summarize([*tiny(), score("other", "small", 0, "s1", 1)], PLAN)
-    with pytest.raises(EvaluationError, match="'base' on small with seed 0, problem 's1' is scored twice"):
-        summarize([*tiny(), tiny()[0]], PLAN)
-    with pytest.raises(EvaluationError, match="no scores"):
-        summarize([], PLAN)
+        summarize(tiny()[1:], PLAN)

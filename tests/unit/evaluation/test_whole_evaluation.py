@@ -3,11 +3,13 @@
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
+from mada.evaluation.kinds import agents_alone, debate_of, vote_of
 from mada.evaluation.plan import EvaluationPlan
 from mada.evaluation.scores import score_debate
 from mada.evaluation.sharing import SharingEngine
@@ -44,13 +46,14 @@ def script(request):
     return [4 if number in KNOWLEDGE[request.agent] else 5]
 
 
-def systems(engine):
-    seats = tuple(Seat(name, engine) for name in KNOWLEDGE)
-    return [
-        System("single", "single", seats[:1]),
-        System("vote", "vote", seats, measure="vote"),
-        System("debate", "debate", seats, (Seat("critic", engine),) * 2, rounds=2),
-    ]
+PLAN = EvaluationPlan.of(
+    [
+        agents_alone("single", "single", ["first"]),
+        vote_of("vote", "vote", list(KNOWLEDGE)),
+        debate_of("debate", "debate", list(KNOWLEDGE), critics=["critic"] * 2, rounds=2),
+    ],
+    reference="single",
+)
 
 
 async def evaluated(grader):
@@ -58,15 +61,15 @@ async def evaluated(grader):
     for seed in (0, 1):
         for problem in PROBLEMS:
             engine = SharingEngine(below)
-            held = await asyncio.gather(
-                *(system.debate(problem.question, seed=seed) for system in systems(engine)),
-            )
-            for system, debate in zip(systems(engine), held, strict=True):
+            seat = partial(Seat, engine=engine)
+            systems = [System.of(planned, seat=seat) for planned in PLAN.held]
+            held = await asyncio.gather(*(system.debate(problem.question, seed=seed) for system in systems))
+            for system, debate in zip(systems, held, strict=True):
                 where = {"system": system.name, "benchmark": "test", "seed": seed}
-                scores.append(await score_debate(debate, **where, problem=problem, grader=grader))
+                score, _ = await score_debate(debate, **where, problem=problem, grader=grader, rule=system.rule)
+                scores.append(score)
             counts.update(asked=engine.asked, sampled=engine.sampled)
-    plan = EvaluationPlan.of(systems(SharingEngine(below)), reference="single")
-    return summarize(scores, plan), counts
+    return summarize(scores, PLAN), counts
 
 
 def test_known_agents_get_the_accuracy_they_must_have(grader):

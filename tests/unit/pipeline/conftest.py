@@ -2,12 +2,14 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
+from mada.models.engines.local.engine import EngineStatistics
 from mada.models.engines.scripted import ScriptedEngine
 from mada.models.loading import load_base
 from mada.pipeline.context import Context
@@ -159,8 +161,10 @@ class SlottedEngine(ScriptedEngine):
 
     def __init__(self, script, stack):
         super().__init__(script)
+        self.statistics = EngineStatistics()
         # Blank adapters have a B of zeros; files of trained ones have none.
-        self.trained = [agent for agent in stack.agents if all(map(torch.any, stack.tensors(agent).values()))]
+        agents = stack.agents if stack else ()
+        self.trained = [agent for agent in agents if all(map(torch.any, stack.tensors(agent).values()))]
 
 
 @pytest.fixture
@@ -171,14 +175,17 @@ def scripted(monkeypatch, base):
     def install(reply):
         def script(request):
             prompt = base.tokenizer.decode(list(request.prompt_ids))
-            said = reply(request.agent, prompt, request.sampling.seed)
+            # In an evaluation an agent's adapter goes by its folder, whose name is the seat's.
+            agent = request.agent and Path(request.agent).name
+            said = reply(agent, prompt, request.sampling.seed)
             return [*base.tokenizer.encode(said, add_special_tokens=False), base.tokenizer.eos_token_id]
 
         def make(model, stack, *, context, rows):
             engines.append(SlottedEngine(script, stack))
             return engines[-1]
 
-        monkeypatch.setattr("mada.pipeline.context.LocalEngine", make)
+        for module in ("context", "cast"):
+            monkeypatch.setattr(f"mada.pipeline.{module}.LocalEngine", make)
         return engines
 
     return install

@@ -1,23 +1,19 @@
-"""Stage 5: who is compared with whom, on what, and what an interruption costs (E1, I1–I4, T7)."""
+"""Stage 5: who is compared with whom, on what, and what an interruption costs (E1, I1–I4, B1, T7)."""
 
 import asyncio
 import json
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from mada.evaluation.plan import EvaluationPlan
-from mada.evaluation.scores import Score
-from mada.models.engines.scripted import ScriptedEngine
-from mada.pipeline.evaluate import evaluate, systems_of
+from mada.pipeline.evaluate import cast_of, evaluate, systems_of
 from mada.problems import load_problems
 from mada.report.run_report import read_summary
 
-if TYPE_CHECKING:
-    from mada.pipeline.context import Workshop
-
 BENCHMARKS = ("abacus-easy", "abacus-medium")
+DEFAULT = ("single", "debate", "vote", "untrained-vote", "generators", "trained-vote", "mada")
+ALL = (*DEFAULT, "weighted-vote", "judge", "trained-weighted-vote", "best-of-n")
+EVERYTHING = f"evaluation.systems={list(ALL)}"
 
 
 def reply_by_adapter(answers):
@@ -61,48 +57,51 @@ def places(lines, system):
 
 
 ITEMS = sorted((name, seed, f"{name}/{number}") for name in BENCHMARKS for seed in (0, 1) for number in (1, 2))
-NAMES = ("single", "vote", "debate", "generators", "trained-vote", "mada")
 
 
 def test_every_system_answers_every_problem_with_every_seed_once(stage, engines):
     context = stage()
     summary = asyncio.run(evaluate(context))
     scores = lines_of(context, "scores")
-    assert {name: places(scores, name) for name in NAMES} == dict.fromkeys(NAMES, ITEMS)
-    assert len(scores) == 6 * 8
+    assert {name: places(scores, name) for name in DEFAULT} == dict.fromkeys(DEFAULT, ITEMS)
+    assert len(scores) == len(DEFAULT) * 8
+    # Replies are about equally long, so matched votes have about six samples; what they have is in the records.
+    votes = sum(len(one["answers"][0]) for one in scores if "vote" in one["system"])
+    assert 8 * 3 * 5 <= votes <= 8 * 3 * 7
     assert summary == {
-        "problems": 8,
-        "completions wanted in this session": 8 * (1 + 6 + 6 + 3 + 6 + 6),
-        # the bare model's six and three of its critics, the trained generators' six and three trained critics
-        "of these sampled": 8 * (6 + 3 + 6 + 3),
-        "mean accuracy of the team": 1.0,
+        "systems": 7,
+        "questions": 8,
+        "completions wanted": 8 * (1 + 6 + 3 + 6) + votes,
+        "of these sampled": len(engines[0].requests),
+        "accuracy of the reference": 1.0,
     }
-    assert len(engines[0].requests) == 8 * 18
-    assert engines[0].trained == [f"{role}-{number}" for role in ("generator", "critic") for number in (1, 2, 3)]
-    assert context.watch.progress[0] == (0, 8, "")
-    assert context.watch.progress[-1] == (8, 8, "team 100.0% right")
+    assert len(lines_of(context, "samples")) == len(engines[0].requests)
+    trained = [folder.rpartition("/")[2] for folder in engines[0].trained]
+    assert sorted(trained) == sorted(f"{role}-{number}" for role in ("generator", "critic") for number in (1, 2, 3))
+    assert context.watch.progress[0] == (0, 56, "")
+    assert context.watch.progress[-1] == (56, 56, "mada 100.0% right")
+    assert [done for done, _, _ in context.watch.progress] == list(range(57)), "recorded one by one"
 
 
 def test_accuracies_are_those_of_the_seats(stage):
-    context = stage()
+    context = stage(EVERYTHING)
     asyncio.run(evaluate(context))
     summary = read_summary(context.run)
     assert summary is not None
-    assert {one.system.name: one.accuracy.mean for one in summary.systems} == pytest.approx(
-        {"single": 0.0, "vote": 0.0, "debate": 0.0, "generators": 2 / 3, "trained-vote": 1.0, "mada": 1.0}
-    )
+    untrained = dict.fromkeys(("single", "debate", "vote", "untrained-vote", "weighted-vote", "judge"), 0.0)
+    trained = {"generators": 2 / 3, "trained-vote": 1.0, "trained-weighted-vote": 1.0, "best-of-n": 1.0, "mada": 1.0}
+    assert {one.system.name: one.accuracy.mean for one in summary.systems} == pytest.approx(untrained | trained)
     assert summary.reference.name == "mada"
     assert dict(summary.benchmarks) == {"abacus-easy": 2, "abacus-medium": 2}
     assert summary.seeds == (0, 1)
     team = next(one for one in lines_of(context, "scores") if one["system"] == "mada")
-    assert team["round_accuracies"] == [pytest.approx(2 / 3), 1.0]
     assert team["correct"] == [[True, True, False], [True, True, True]]
+    assert team["agents"] == [[f"generator-{n}" for n in (1, 2, 3)], [f"critic-{n}" for n in (1, 2, 3)]]
 
 
-def test_systems_draw_the_same_samples_where_they_seat_the_same_model(stage):
-    context = stage()
+def test_systems_draw_the_same_samples_where_they_seat_the_same_model(stage, engines):
+    context = stage(EVERYTHING)
     asyncio.run(evaluate(context))
-    scores = {(one["system"], one["seed"], one["problem"]): one for one in lines_of(context, "scores")}
     transcripts = {(one["system"], one["seed"], one["problem"]): one for one in lines_of(context, "transcripts")}
     texts = {}
     for system in ("debate", "mada"):
@@ -110,13 +109,14 @@ def test_systems_draw_the_same_samples_where_they_seat_the_same_model(stage):
         texts[system] = [turn["response"]["text"].split("\n")[0] for turn in debate["rounds"][0]["turns"]]
     assert texts["debate"] == texts["mada"], "seeds are of seats, so trained and untrained meet the same luck"
     assert len(set(texts["mada"])) == 3
-    assert scores["generators", 1, "abacus-easy/2"]["correct"][0] == scores["mada", 1, "abacus-easy/2"]["correct"][0]
     other = transcripts["mada", 0, "abacus-easy/2"]["debate"]["rounds"][0]["turns"][0]["response"]["text"]
     assert other.split("\n")[0] not in texts["mada"], "another seed of the evaluation is another sample"
+    requests = [(one.agent, one.prompt_ids, one.sampling) for one in engines[0].requests]
+    assert len(set(requests)) == len(requests), "nothing is sampled twice"
 
 
 def test_transcripts_are_kept_of_debates_alone(stage):
-    context = stage()
+    context = stage(EVERYTHING)
     asyncio.run(evaluate(context))
     transcripts = lines_of(context, "transcripts")
     assert {one["system"] for one in transcripts} == {"debate", "mada"}
@@ -129,109 +129,101 @@ def test_transcripts_are_kept_of_debates_alone(stage):
     assert verdict is True
 
 
-def adapters_of(agents):
-    return [agent.adapter for agent in agents]
-
-
-def shapes(context, base):
-    shop = cast("Workshop", SimpleNamespace(base=base, window=512))
+def shapes(recipe):
     return {
         system.name: (
-            system.title,
-            adapters_of(system.generators),
-            adapters_of(system.critics),
+            len(system.generators) if system.matched_to is None else f"at {system.matched_to}",
+            set(system.generators),
+            set(system.critics),
             system.rounds,
+            system.rule,
             system.measure,
-            system.calls,
         )
-        for system in systems_of(context, shop, ScriptedEngine(lambda request: []))
+        for system in systems_of(recipe)
     }
 
 
-def test_the_systems_of_the_papers_shape(stage, base):
-    three, critics = [f"generator-{n}" for n in (1, 2, 3)], [f"critic-{n}" for n in (1, 2, 3)]
-    none = [None] * 3
-    assert shapes(stage(), base) == {
-        "single": ("single agent, untrained", [None], [], 1, "mean", 1),
-        "vote": ("vote of 6, untrained", [None] * 6, [], 1, "vote", 6),
-        "debate": ("debate, untrained", none, none, 2, "mean", 6),
-        "generators": ("generators, trained", three, [], 1, "mean", 3),
-        "trained-vote": ("vote of 6, trained generators", three * 2, [], 1, "vote", 6),
-        "mada": ("MADA debate", three, critics, 2, "mean", 6),
+def test_the_systems_of_the_papers_shape(tiny):
+    three, critics = {f"generator-{n}" for n in (1, 2, 3)}, {f"critic-{n}" for n in (1, 2, 3)}
+    base, nobody = {"base"}, set()
+    assert shapes(tiny()) == {
+        "single": (1, base, nobody, 1, "vote", "mean"),
+        "debate": (3, base, base, 2, "vote", "mean"),
+        "vote": ("at debate", base, nobody, 1, "vote", "verdict"),
+        "weighted-vote": ("at mada", base, nobody, 1, "weigh", "verdict"),
+        "judge": ("at mada", base, {"judge"}, 2, "pick", "verdict"),
+        "untrained-vote": ("at mada", base, nobody, 1, "vote", "verdict"),
+        "generators": (3, three, nobody, 1, "vote", "mean"),
+        "trained-vote": ("at mada", three, nobody, 1, "vote", "verdict"),
+        "trained-weighted-vote": ("at mada", three, nobody, 1, "weigh", "verdict"),
+        "best-of-n": (3, three, critics, 2, "pick", "verdict"),
+        "mada": (3, three, critics, 2, "vote", "mean"),
     }
 
 
-def test_votes_have_as_many_calls_as_debates_of_another_shape(stage, base):
-    found = shapes(stage("team.generators=2", "team.critics=1", "team.rounds=4"), base)
-    assert {name: shape[-1] for name, shape in found.items()} == {
-        "single": 1,
-        "vote": 5,
-        "debate": 5,
-        "generators": 2,
-        "trained-vote": 5,
-        "mada": 5,
-    }
-    assert found["trained-vote"][1] == [f"generator-{n}" for n in (1, 2, 1, 2, 1)]
+def test_the_cast_is_the_base_a_judge_and_the_trained_seats(tiny, tmp_path):
+    cast = cast_of(tiny("team.critics=1"), tmp_path)
+    assert list(cast) == ["base", "judge", "generator-1", "generator-2", "generator-3", "critic-1"]
+    assert cast["base"].adapter is cast["judge"].adapter is None
+    assert (cast["base"].is_judge, cast["judge"].is_judge) == (False, True)
+    assert cast["critic-1"].adapter == tmp_path / "adapters" / "critic-1"
+    assert {member.model.name for member in cast.values()} == {"mada-nano"}
 
 
 @pytest.mark.parametrize("critics", [0, 3])
-def test_a_team_of_one_round_has_no_critics_and_no_transcripts(stage, base, critics):
+def test_a_team_of_one_round_has_no_critics_and_no_transcripts(stage, critics):
     context = stage(f"team.critics={critics}", "team.rounds=1")
-    assert [(shape[2], shape[3], shape[5]) for shape in shapes(context, base).values()] == [
-        ([], 1, calls) for calls in (1, 3, 3, 3, 3, 3)
-    ]
+    found = shapes(context.recipe)
+    assert "best-of-n" not in found
+    assert [found[name][3] for name in ("debate", "mada")] == [1, 1]
     summary = asyncio.run(evaluate(context))
-    assert (summary["completions wanted in this session"], summary["of these sampled"]) == (8 * (1 + 5 * 3), 8 * 6)
-    assert summary["mean accuracy of the team"] == pytest.approx(2 / 3)
+    assert summary["accuracy of the reference"] == pytest.approx(2 / 3)
     assert lines_of(context, "transcripts") == []
 
 
 def test_half_of_it_is_kept_and_nothing_is_done_twice(stage, engines):
     context = stage()
     asyncio.run(evaluate(context))
-    scores, transcripts = (context.run.path(f"records/{name}.jsonl") for name in ("scores", "transcripts"))
-    whole = scores.read_bytes().splitlines(keepends=True), transcripts.read_bytes().splitlines(keepends=True)
+    names = ("scores", "transcripts", "samples")
+    files = {name: context.run.path(f"records/{name}.jsonl") for name in names}
+    whole = {name: files[name].read_bytes().splitlines(keepends=True) for name in names}
+    asked = len(engines[0].requests)
     context.run.close()
-    # Killed after the transcripts of the fourth item and before its scores.
-    scores.write_bytes(b"".join(whole[0][: 3 * 6]))
-    transcripts.write_bytes(b"".join(whole[1][: 4 * 2]))
+    # Killed after the tenth score; later transcripts and half of the samples had been written too.
+    files["scores"].write_bytes(b"".join(whole["scores"][:10]))
+    files["transcripts"].write_bytes(b"".join(whole["transcripts"][:6]))
+    kept = len(whole["samples"]) // 2
+    files["samples"].write_bytes(b"".join(whole["samples"][:kept]))
     again = stage()
     summary = asyncio.run(evaluate(again))
-    assert (summary["problems"], summary["mean accuracy of the team"]) == (8, 1.0)
-    assert len(engines[-1].requests) == 5 * 18
-    assert again.watch.progress[0] == (3, 8, "team 100.0% right")
-    assert scores.read_bytes().startswith(b"".join(whole[0][: 3 * 6]))
-    assert sorted(scores.read_bytes().splitlines(keepends=True)) == sorted(whole[0])
-    assert sorted(transcripts.read_bytes().splitlines(keepends=True)) == sorted(whole[1]), "no debate is there twice"
+    assert (summary["questions"], summary["accuracy of the reference"]) == (8, 1.0)
+    assert len(engines[-1].requests) == asked - kept, "what was sampled is not sampled again"
+    assert again.watch.progress[0][:2] == (10, 56)
+    for name in names:
+        assert sorted(files[name].read_bytes().splitlines(keepends=True)) == sorted(whole[name]), name
+    assert files["scores"].read_bytes().startswith(b"".join(whole["scores"][:10]))
 
 
-def test_scores_of_an_item_come_all_at_once_and_after_its_transcripts(stage, monkeypatch):
-    context = stage()
-    written = []
-    scores = context.run.records("scores", Score)
-    extend = scores.extend
-
-    def note(items):
-        items = list(items)
-        debates = len(lines_of(context, "transcripts"))
-        extend(items)
-        written.append((len(items), len({(one.benchmark, one.seed, one.problem) for one in items}), debates))
-
-    monkeypatch.setattr(scores, "extend", note)
-    asyncio.run(evaluate(context))
-    assert written == [(6, 1, 2 * (place + 1)) for place in range(8)]
-
-
-def test_the_plan_that_is_written_names_systems_reference_and_benchmarks(stage):
+def test_the_plan_that_is_written_says_all_about_the_systems(stage):
     context = stage()
     asyncio.run(evaluate(context))
     plan = EvaluationPlan.from_json(context.run.path("evaluation.json").read_text())
-    assert [(one.name, one.calls, one.measure) for one in plan.systems] == [
-        ("single", 1, "mean"),
-        ("vote", 6, "vote"),
-        ("debate", 6, "mean"),
-        ("generators", 3, "mean"),
-        ("trained-vote", 6, "vote"),
-        ("mada", 6, "mean"),
-    ]
+    assert tuple(one.name for one in plan.systems) == DEFAULT
     assert (plan.reference, plan.benchmarks) == ("mada", BENCHMARKS)
+    # Rank 4 on all linear layers of the embedded model has 67,840 parameters; three generators, six agents.
+    parameters = {one.name: one.parameters for one in plan.systems}
+    assert parameters == dict.fromkeys(("single", "debate", "vote", "untrained-vote"), 0) | {
+        "generators": 3 * 67_840,
+        "trained-vote": 3 * 67_840,
+        "mada": 6 * 67_840,
+    }
+
+
+def test_a_question_too_long_for_the_window_is_counted_and_stops_nothing(stage):
+    context = stage("model.window=140", "inference.max_new_tokens=96", "training.max_new_tokens=64")
+    asyncio.run(evaluate(context))
+    scores = lines_of(context, "scores")
+    assert len(scores) == 56
+    unfit = [one for one in scores if one["unfit"]]
+    assert unfit
+    assert all(None in answers for one in unfit for answers in one["answers"][-1:])

@@ -1,7 +1,5 @@
 """The list of stages: which a recipe has, which are done again, and what is forgotten for it."""
 
-import asyncio
-
 import pytest
 
 from mada.errors import RunError
@@ -172,33 +170,3 @@ def test_a_stage_that_fails_leaves_no_mark_and_the_next_does_not_begin(tiny, ope
         run_recipe(context.run, context.recipe, watch=context.watch)
     assert pretended == list(NAMES[:4])
     assert [mark.name for mark in context.run.finished_stages()] == list(NAMES[:4])
-
-
-def test_work_is_done_so_many_at_a_time_and_the_first_failure_ends_it():
-    from mada.pipeline.context import each
-
-    async def scenario(fail_at=None):
-        at_work, most, done = 0, 0, []
-
-        async def work(item):
-            nonlocal at_work, most
-            at_work += 1
-            most = max(most, at_work)
-            await asyncio.sleep(0)
-            if item == fail_at:
-                raise ValueError(item)
-            await asyncio.sleep(0)
-            at_work -= 1
-            done.append(item)
-
-        try:
-            await each(range(20), work, at_once=3)
-        except ValueError:
-            return most, done
-        return most, sorted(done)
-
-    assert asyncio.run(scenario()) == (3, list(range(20)))
-    most, done = asyncio.run(scenario(fail_at=7))
-    assert most == 3
-    assert len(done) < 12
-    assert 7 not in done

@@ -4,7 +4,11 @@ import pytest
 
 from mada.errors import RecipeError
 from mada.recipe import load_recipe
+from mada.recipe.evaluation_file import is_evaluation_file
 from mada.recipe.keys import value_at
+from mada.recipe.loading import changed_recipe
+
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def value(override: str, key: str):
@@ -170,3 +174,58 @@ def test_an_override_inside_what_is_no_table_is_left_to_the_file(tmp_path):
 def test_a_good_recipe_with_a_bad_override_is_refused():
     with pytest.raises(RecipeError, match="override 'nothing'"):
         load_recipe(None, overrides=["lora.rank=8", "nothing"])
+
+
+@pytest.mark.parametrize("path", [None, *sorted((REPOSITORY / "recipes").rglob("*.toml"))], ids=str)
+def test_a_recipe_without_changes_is_the_same(path):
+    if path is not None and is_evaluation_file(path):
+        pytest.skip("an evaluation, not a recipe")
+    recipe = load_recipe(path)
+    assert changed_recipe(recipe, {}) == recipe
+
+
+def test_changes_by_key_are_those_of_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('seed = 4\n[lora]\nrank = 8\n[data]\nfolder = "here"\n')
+    recipe = load_recipe(path)
+    changes = {"lora.alpha": 3.0, "evaluation.benchmarks": ["a", "b"], "evaluation.seeds": 2, "model.window": None}
+    changed = changed_recipe(recipe, changes)
+    path.write_text(
+        'seed = 4\n[lora]\nrank = 8\nalpha = 3.0\n[data]\nfolder = "here"\n'
+        '[evaluation]\nbenchmarks = ["a", "b"]\nseeds = 2\n'
+    )
+    assert changed == load_recipe(path)
+    assert (recipe.lora.alpha, recipe.evaluation.seeds) == (128.0, 10), "the recipe itself stays"
+    assert changed_recipe(changed, {"data.folder": None}).data.folder is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lora.rank": 0}, "override 'lora.rank=0': lora.rank: got 0 (an integer), wanted an integer ≥ 1"),
+        (
+            {"lora.rnak": 3},
+            "override 'lora.rnak=3': lora.rnak: unknown key; did you mean 'rank'? "
+            "(allowed here: rank, alpha, dropout, targets)",
+        ),
+        (
+            {"team.critics": 0},
+            "override 'team.critics=0': team.critics: got 0, wanted at least 1 while team.rounds is 2: "
+            "critics speak from round 2 on; add critics or set team.rounds to 1",
+        ),
+        (
+            {"lora.rank": "x", "evaluation.seeds": 0},
+            "override 'lora.rank=x': lora.rank: got 'x' (text), wanted an integer ≥ 1; "
+            "override 'evaluation.seeds=0': evaluation.seeds: got 0 (an integer), wanted an integer ≥ 1",
+        ),
+    ],
+)
+def test_changes_that_do_not_go_together_are_refused_as_in_a_file(changes, message):
+    with pytest.raises(RecipeError) as caught:
+        changed_recipe(load_recipe(None), changes)
+    assert str(caught.value) == message
+
+
+def test_changes_that_go_together_are_made_at_once():
+    changed = changed_recipe(load_recipe(None), {"team.critics": 0, "team.rounds": 1})
+    assert (changed.team.critics, changed.team.rounds) == (0, 1)

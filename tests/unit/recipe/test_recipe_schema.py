@@ -23,7 +23,7 @@ def _all_entries():
 def test_every_field_says_what_it_is_and_which_point_it_serves(entry):
     text = entry.field.description
     assert text is not None
-    point = r"[DPRATIE]\d"
+    point = r"[DPRATIEB]\d"
     assert re.search(rf"\((?:{point}(?:, {point})*(?:; ours)?|ours)\)\.$", text), text
     assert len(text) > 20
 
@@ -45,7 +45,15 @@ def test_contract_of_names():
             *("train", "config", "split", "revision", "columns", "folder"),
             *("subset_size", "validation_size", "decontaminate"),
         ],
-        "prompts": ["reasoning", "debate_header", "debate_response", "debate_request", "share"],
+        "prompts": [
+            "reasoning",
+            "debate_header",
+            "debate_response",
+            "debate_request",
+            "judge_header",
+            "judge_request",
+            "share",
+        ],
         "team": ["generators", "critics", "rounds"],
         "lora": ["rank", "alpha", "dropout", "targets"],
         "reward": ["accuracy", "length"],
@@ -132,6 +140,6 @@ def test_keys_are_found_and_written():
     assert find_entry(["lora", "rank", "more"]) is None
     assert find_entry(["nothing"]) is None
     assert find_entry([]) is None
-    assert len(list(leaves())) == 77
+    assert len(list(leaves())) == 79
     assert written(("evaluation", "benchmarks", 1)) == "evaluation.benchmarks[1]"
     assert written(("model", 'odd "key"\n')) == 'model."odd \\"key\\"\\n"'

@@ -1,9 +1,11 @@
-"""A tiny evaluation whose numbers are known: two seeds, two benchmarks, three systems."""
+"""A tiny evaluation whose numbers are known: two seeds, two benchmarks of two problems, three systems."""
 
 import pytest
 
 from mada.debate.response import Response
 from mada.debate.transcript import Debate, Turn
+from mada.evaluation.effort import Effort
+from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score, Transcript
 
@@ -15,9 +17,9 @@ PLACES = [(benchmark, seed, problem) for seed in (0, 1) for benchmark in ("arith
 def plan():
     return EvaluationPlan(
         systems=(
-            PlannedSystem(name="single", title="one agent", calls=1),
-            PlannedSystem(name="vote", title="vote | of 4", measure="vote", calls=4),
-            PlannedSystem(name="debate", title="debate", calls=4),
+            PlannedSystem(name="single", title="one agent", generators=("g",)),
+            PlannedSystem(name="vote", title="vote | of 4", generators=("g",) * 4, measure="verdict"),
+            PlannedSystem(name="debate", title="debate", generators=("g",) * 2, critics=("c-1", "c|2"), rounds=2),
         ),
         reference="single",
         benchmarks=("arithmetic", "algebra"),
@@ -27,25 +29,22 @@ def plan():
 def score(system, place, *rounds):
     """A score of rounds of verdicts; a vote is right when more than half of a round is."""
     benchmark, seed, problem = place
-    accuracies = tuple(sum(verdicts) / len(verdicts) for verdicts in rounds)
-    calls = sum(map(len, rounds))
+    shares = [sum(verdicts) / len(verdicts) for verdicts in rounds]
     return Score(
         system=system,
         benchmark=benchmark,
         seed=seed,
         problem=problem,
-        accuracy=accuracies[-1],
-        vote_correct=accuracies[-1] > 0.5,
-        first_vote_correct=accuracies[0] > 0.5,
-        tie=False,
-        round_accuracies=accuracies,
+        agents=(("g",) * len(rounds[0]), *[("c-1", "c|2")] * (len(rounds) - 1)),
         answers=tuple(tuple("4" if right else "5" for right in verdicts) for verdicts in rounds),
+        groups=tuple(tuple(0 if right else 1 for right in verdicts) for verdicts in rounds),
         correct=tuple(tuple(bool(right) for right in verdicts) for verdicts in rounds),
-        generated_tokens=300 * calls,
-        prompt_tokens=50,
-        calls=calls,
+        verdict_correct=shares[-1] > 0.5,
+        first_vote_correct=shares[0] > 0.5,
+        tie=False,
+        tokens=tuple((300,) * len(verdicts) for verdicts in rounds),
+        prompts=tuple((50,) * len(verdicts) for verdicts in rounds),
         truncated=0,
-        unanswered=0,
         shortened=0,
     )
 
@@ -67,6 +66,22 @@ def scores():
         *(score("vote", place, verdicts) for place, verdicts in zip(PLACES, vote, strict=True)),
         *(score("debate", place, *rounds) for place, rounds in zip(PLACES, debate, strict=True)),
     ]
+
+
+@pytest.fixture
+def grid(scores, plan):
+    return Grid.of(scores, plan)
+
+
+@pytest.fixture
+def one_seed(scores, plan):
+    return Grid.of([one for one in scores if one.seed == 0], plan)
+
+
+@pytest.fixture
+def efforts():
+    """Two minutes of two accelerators, in which half of the 72 completions with 300 tokens each were sampled."""
+    return [Effort(90, 80, "cuda", 2, 30, 9_000, 1_500), Effort(30, 28, "cuda", 2, 6, 1_800, 300)]
 
 
 @pytest.fixture

@@ -9,10 +9,12 @@ from pydantic import BaseModel
 
 import mada.run.manifest
 from mada.errors import EvaluationError
+from mada.evaluation.effort import Effort
+from mada.evaluation.grid import place_of
 from mada.evaluation.plan import PLAN_FILE
 from mada.evaluation.scores import Score, Transcript
-from mada.report.debates import LONGEST_TEXT, outcome_of, pick_examples, place_of, shortened
-from mada.report.run_report import duration, read_summary, report_markdown, write_report
+from mada.report.debates import LONGEST_TEXT, outcome_of, pick_examples, shortened
+from mada.report.run_report import read_bill, read_summary, report_markdown, write_report
 from mada.run import Run
 from mada.run.surroundings import Commit
 
@@ -62,12 +64,17 @@ def outside_of_fences(text):
     return "\n".join(kept)
 
 
+def headings(text):
+    return [line for line in text.splitlines() if line.startswith("## ")]
+
+
 def test_a_run_that_has_just_begun(run):
     text = report_markdown(run)
     assert text.startswith("# tiny \\<b\\>recipe\\</b\\>\n\nRun `first`, seed 17, recipe `")
     assert "This run has not been evaluated yet." in text
-    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## Results", "## How it was made"]
+    assert headings(text) == ["## Results", "## How it was made"]
     assert read_summary(run) is None
+    assert read_bill(run) is None
 
 
 def test_a_whole_report(run, plan, scores, transcripts):
@@ -97,6 +104,10 @@ def test_a_whole_report(run, plan, scores, transcripts):
     assert [line for line in visible.splitlines() if re.match("#+ ", line)] == [
         "# tiny \\<b\\>recipe\\</b\\>",
         "## Results",
+        "## Comparisons",
+        "## What debating changed",
+        "## More samples",
+        "## Costs",
         "## Training",
         "## Critic examples",
         "## Debates to read",
@@ -109,7 +120,7 @@ def test_a_whole_report(run, plan, scores, transcripts):
         "## How it was made",
     ]
     assert "| debate | 4 | 81.2 ± 18.8 |" in visible
-    assert "| debate | +43.8 | 22.5 |" in visible
+    assert "| debate | +43.8 | 22.5 | −68.3 to +155.8 | 0.210 | 0.420 | 0.420 |" in visible
     assert "| system | replies cut off | replies without an answer | tied votes |" in visible
     assert "| generators\\|1 | 25.0 | 50.0 | +25.0 | 10 | 37.5 | 20 | 100 | 110 |" in visible
     assert "| part | 0 % right | 33 % right | 100 % right | all |" in visible
@@ -125,6 +136,97 @@ def test_a_whole_report(run, plan, scores, transcripts):
     assert "\x1b" not in text
     # The same folder gives the same report, opened for reading only.
     assert report_markdown(Run.read(run.folder)) == text
+
+
+class Contest(BaseModel):
+    """The recipe of an evaluation without a training."""
+
+    seed: int = 3
+    name: str = "rivals"
+    price_per_hour: float | None = 36.0
+
+
+def test_an_evaluation_alone(tmp_path, plan, scores, efforts):
+    with Run.open(tmp_path / "rivals", Contest()) as run:
+        run.write_text(PLAN_FILE, plan.to_json())
+        run.records("scores", Score).extend(scores)
+        run.records("effort", Effort).extend(efforts)
+        text = write_report(run).read_text(encoding="utf-8")
+        bill = read_bill(run)
+    assert text.startswith("# rivals\n")
+    assert headings(text) == [
+        *("## Results", "## Comparisons", "## What debating changed", "## More samples", "## Costs"),
+        "## How it was made",
+    ]
+    # Two minutes of two accelerators at 36 an hour.
+    assert "4 min 0 s of accelerators, 90 tokens per second, 2.40 in money." in text
+    assert bill is not None
+    assert bill.money == pytest.approx(2.4)
+
+
+def test_without_a_record_of_effort_nothing_is_said_of_time(run, plan, scores):
+    evaluated(run, plan=plan, scores=scores, transcripts=[])
+    text = report_markdown(run)
+    costs = text[text.index("## Costs") : text.index("## How it was made")]
+    assert "seconds" not in costs
+    assert "asked for" not in costs
+    assert "| debate | 4 | 600 | 600 | 1,200 | 200 | 1,477 |" in costs
+    assert read_bill(run) is None
+
+
+def test_without_a_price_there_is_no_money(tmp_path, plan, scores, efforts):
+    with Run.open(tmp_path / "rivals", Contest(price_per_hour=None)) as run:
+        run.write_text(PLAN_FILE, plan.to_json())
+        run.records("scores", Score).extend(scores)
+        run.records("effort", Effort).extend(efforts)
+        text = report_markdown(run)
+    assert "90 tokens per second.\n" in text
+    assert "| seconds | accelerator seconds |\n" in text
+
+
+def test_one_seed_has_no_standard_error_anywhere(run, plan, scores):
+    evaluated(run, plan=plan, scores=[one for one in scores if one.seed == 0], transcripts=[])
+    text = report_markdown(run)
+    assert "±" not in text
+    assert "One seed allows no test over seeds" in text
+
+
+def test_one_system_on_one_benchmark(run, plan, scores):
+    alone = plan.model_copy(update={"systems": plan.systems[:1], "benchmarks": ()})
+    evaluated(
+        run,
+        plan=alone,
+        scores=[one for one in scores if one.system == "single" and one.benchmark == "algebra"],
+        transcripts=[],
+    )
+    assert headings(report_markdown(run)) == ["## Results", "## Costs", "## How it was made"]
+
+
+def test_no_title_and_no_name_is_obeyed(run, plan, scores):
+    """Titles, agents and benchmarks come from files that anybody may have written."""
+    bad = "x|<script>\n# h\x1b[2J`*"
+    systems = [one.model_copy(update={"title": f"{bad}{one.name}"}) for one in plan.systems]
+    hostile = plan.model_copy(update={"systems": tuple(systems), "benchmarks": (bad, "algebra")})
+    renamed = [
+        replace(
+            one,
+            benchmark=bad if one.benchmark == "arithmetic" else one.benchmark,
+            agents=tuple(tuple(bad + agent for agent in agents) for agents in one.agents),
+        )
+        for one in scores
+    ]
+    evaluated(run, plan=hostile, scores=renamed, transcripts=[])
+    text = report_markdown(run)
+    assert "\x1b" not in text
+    assert not re.search(r"(?<!\\)<script", text)
+    assert not re.search("^# h", text, re.MULTILINE)
+    widths = {}
+    for line in text.splitlines():
+        if line.startswith("|"):
+            cells = len(re.findall(r"(?<!\\)\|", line))
+            assert cells == widths.setdefault("now", cells)
+        else:
+            widths.clear()
 
 
 def test_an_unfinished_evaluation_is_refused(run, plan, scores):
@@ -155,11 +257,3 @@ def test_long_texts_lose_their_middle():
     assert shortened("a" * LONGEST_TEXT) == "a" * LONGEST_TEXT
     text = shortened("a" * 2_000 + "b" * 2_000)
     assert text == "a" * 1_500 + "\n[… 1,000 characters left out …]\n" + "b" * 1_500
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.04, "0.0 s"), (9.94, "9.9 s"), (42.4, "42 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7620, "2 h 7 min")],
-)
-def test_durations(seconds, text):
-    assert duration(seconds) == text

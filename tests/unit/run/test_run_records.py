@@ -245,6 +245,57 @@ def test_an_iteration_ends_when_the_file_shrinks_under_it(path: Path) -> None:
     assert [item.text for item in items] in ([], ["c"])
 
 
+def test_lines_come_with_the_place_where_they_begin(path: Path) -> None:
+    content = written(path, A, B, C)
+    stored = StoredRecords(path, Reply)
+    lines = list(stored.lines())
+    assert [line for _, line in lines] == content.splitlines(keepends=True)
+    assert [start for start, _ in lines] == [0, len(LINE_A), len(content) - len(LINE_A)]
+    assert [stored.at(start) for start, _ in reversed(lines)] == [C, B, A]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(items=st.lists(replies, max_size=5))
+def test_every_record_is_found_where_its_line_begins(path: Path, items: list[Reply]) -> None:
+    path.unlink(missing_ok=True)
+    content = written(path, *items)
+    stored = StoredRecords(path, Reply)
+    places = [start for start, _ in stored.lines()]
+    assert [stored.at(start) for start in places] == list(stored)
+    assert all(content[start - 1 : start] in (b"", b"\n") for start in places)
+
+
+def test_a_line_that_is_not_whole_has_no_place(path: Path) -> None:
+    content = written(path, A, B)
+    for cut in range(len(content)):
+        path.write_bytes(content[:cut])
+        expected = [(0, LINE_A)] if cut >= len(LINE_A) else []
+        assert list(StoredRecords(path, Reply).lines()) == expected
+
+
+def test_what_is_appended_begins_where_the_file_ended(path: Path) -> None:
+    with Records(path, Reply) as records:
+        places: list[int] = []
+        for item in (A, B, C):
+            places.append(path.stat().st_size)
+            records.append(item)
+        assert [start for start, _ in records.lines()] == places
+        assert records.at(places[1]) == B
+    assert records.at(places[2]) == C, "reading goes on when appending is over"
+
+
+def test_a_record_of_another_type_in_a_place_is_an_error(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(LINE_A + b'{"text":5}\n')
+    stored = StoredRecords(path, Reply)
+    assert [start for start, _ in stored.lines()] == [0, len(LINE_A)], "places are given unread"
+    with pytest.raises(RunError, match="not a Reply: text: Input should be a valid string"):
+        stored.at(len(LINE_A))
+    with pytest.raises(RunError, match="this line is not JSON"):
+        stored.at(3)
+    assert stored.at(0) == A
+
+
 @pytest.mark.parametrize("item", [{"text": "a"}, "a", LongerReply("a"), Row(id=1)])
 def test_an_item_of_another_type_is_refused(path: Path, item: object) -> None:
     with Records(path, Reply) as records:
@@ -406,6 +457,8 @@ def test_records_that_cannot_be_read_are_refused(path: Path, monkeypatch: pytest
         list(stored)
     with pytest.raises(RunError, match="cannot be read: Permission denied"):
         len(stored)
+    with pytest.raises(RunError, match="cannot be read: Permission denied"):
+        stored.at(0)
 
 
 def test_a_forked_child_may_not_append(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

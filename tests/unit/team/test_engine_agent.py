@@ -52,7 +52,7 @@ def test_a_generator_sees_its_question_in_the_chat_template_and_nothing_else(tok
     assert tokenizer.decode(list(request.prompt_ids)) == turn.prompt
     assert turn.prompt_tokens == len(request.prompt_ids) == len("Q: 2 + 2?") + 3
     assert request.sampling == Sampling(max_tokens=100, stop_tokens=(tokenizer.eos_token_id,), seed=5)
-    assert turn.response == Response("so $\\boxed{4}$", "4", len("so $\\boxed{4}$") + 1)
+    assert turn.response == Response("so $\\boxed{4}$", "4", len("so $\\boxed{4}$") + 1, mean_log_prob=0.0)
 
 
 def test_a_critic_sees_every_response_of_the_round_before(tokenizer):

@@ -5,9 +5,18 @@ which row of a batch belongs to whom. Files are PEFT's own (`save_adapter`, `loa
 """
 
 from mada.models.adapters.lora import Lora
-from mada.models.adapters.peft_files import load_adapter, read_lora, save_adapter
+from mada.models.adapters.peft_files import count_adapter, load_adapter, read_lora, save_adapter
 from mada.models.adapters.routing import Routing
 from mada.models.adapters.stack import AdapterStack
 from mada.models.adapters.stacked import StackedLinear
 
-__all__ = ["AdapterStack", "Lora", "Routing", "StackedLinear", "load_adapter", "read_lora", "save_adapter"]
+__all__ = [
+    "AdapterStack",
+    "Lora",
+    "Routing",
+    "StackedLinear",
+    "count_adapter",
+    "load_adapter",
+    "read_lora",
+    "save_adapter",
+]

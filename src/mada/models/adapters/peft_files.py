@@ -5,6 +5,7 @@ variants with other arithmetic (DoRA, rank-stabilised scales, ranks by layer …
 """
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -106,6 +107,12 @@ def read_lora(folder: Path) -> Lora:
         )
     except ValueError as error:
         raise AdapterError(f"{folder / CONFIG}: {error}") from None
+
+
+def count_adapter(folder: Path) -> int:
+    """Count the numbers of the adapter in a folder; only the header of its file is read."""
+    with _open(folder) as weights:
+        return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
 
 
 def _targets(config: dict[str, Any], folder: Path) -> Targets:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mada.evaluation.statistics import Comparison, Estimate, estimate, welch
+from mada.evaluation.statistics import Comparison, Estimate, compare_all, estimate, welch, welch_from_moments
 
 
 def test_an_estimate_by_hand():
@@ -71,6 +71,36 @@ def test_samples_without_spread():
 
 def test_rounding_is_no_evidence():
     assert welch([0.1 + 0.2, 0.3], [0.3, 0.3]).p == 1
+
+
+def test_moments_are_enough():
+    comparison = welch_from_moments(Estimate(41.9, 0.3, 10), Estimate(39.9, 0.4, 5))
+    expected: Any = stats.ttest_ind_from_stats(
+        41.9, 0.3 * math.sqrt(10), 10, 39.9, 0.4 * math.sqrt(5), 5, equal_var=False
+    )
+    assert comparison.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert comparison.standard_error == pytest.approx(0.5)
+    assert comparison.difference == pytest.approx(2)
+
+
+def test_moments_without_a_standard_error_make_no_test():
+    assert welch_from_moments(Estimate(0.5, None, 1), Estimate(0.25, 0.1, 9)) == Comparison(
+        0.25, None, None, None, None
+    )
+
+
+def test_a_standard_error_of_one_value_is_refused():
+    with pytest.raises(ValueError, match="at least two values"):
+        welch_from_moments(Estimate(0.5, 0.1, 10), Estimate(0.5, 0.1, 1))
+
+
+def test_all_pairs_are_compared_row_minus_column():
+    samples = {"base": [0.1, 0.2, 0.4], "ours": [0.5, 0.6, 0.4], "theirs": [0.3, 0.3, 0.2, 0.1]}
+    found = compare_all(samples)
+    assert set(found) == {(row, column) for row in samples for column in samples if row != column}
+    for (row, column), comparison in found.items():
+        assert comparison == welch(samples[row], samples[column])
+    assert found["ours", "base"].difference > 0 > found["base", "ours"].difference
 
 
 @pytest.mark.parametrize(

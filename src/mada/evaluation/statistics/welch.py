@@ -4,16 +4,14 @@ A number that the sample is too small for is None: one seed has a mean and no st
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from statistics import fmean, variance
 
 from scipy.special import stdtr, stdtrit
 
-CONFIDENCE = 0.95
-STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
-# Averages of the same shares in another order differ in their last digits; that is no evidence of anything.
-ROUNDING = 1e-12
+from mada.evaluation.statistics.comparison import CONFIDENCE, ROUNDING, Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +21,6 @@ class Estimate:
     mean: float
     standard_error: float | None
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """By how much the first sample's mean exceeds the second's: 95 % interval and p-value, two-sided."""
-
-    difference: float
-    standard_error: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-
-    @property
-    def stars(self) -> str:
-        """One, two or three stars at .05, .01 and .001, none above or when there is no p."""
-        return next((stars for limit, stars in STARS if self.p is not None and self.p < limit), "")
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -52,22 +34,41 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Comparison:
 
     Two samples without any spread differ for certain (p = 0) or not at all (p = 1).
     """
-    difference = fmean(first) - fmean(second)
-    if min(len(first), len(second)) < 2:
+    return welch_from_moments(estimate(first), estimate(second))
+
+
+def welch_from_moments(first: Estimate, second: Estimate) -> Comparison:
+    """Compare two samples of which only mean, standard error and size are known, as in a published table."""
+    difference = first.mean - second.mean
+    if first.standard_error is None or second.standard_error is None:
         return Comparison(difference, None, None, None, None)
-    parts = [_variance_of_mean(first), _variance_of_mean(second)]
-    squared_error = sum(parts)
-    if squared_error == 0:
+    for sample in (first, second):
+        if sample.count < 2:
+            raise ValueError(f"a standard error needs at least two values, got {sample}; without one, give None for it")
+    errors = (first.standard_error, second.standard_error)
+    error = math.hypot(*errors)
+    if error == 0:
         p = 1.0 if abs(difference) <= ROUNDING else 0.0
         return Comparison(difference, 0.0, difference, difference, p)
-    error = math.sqrt(squared_error)
-    sizes = (len(first), len(second))
     # Shares of the squared error, not its parts: squares of tiny numbers would vanish.
-    shares = [part / squared_error for part in parts]
+    shares = [(part / error) ** 2 for part in errors]
+    sizes = (first.count, second.count)
     freedom = 1 / sum(share**2 / (size - 1) for share, size in zip(shares, sizes, strict=True))
     reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
     p = 2 * float(stdtr(freedom, -abs(difference) / error))
     return Comparison(difference, error, difference - reach, difference + reach, p)
+
+
+def compare_all(samples: Mapping[str, Sequence[float]]) -> dict[tuple[str, str], Comparison]:
+    """Compare every system with every other, row minus column: the full pairwise matrices of E2.
+
+    The p-values are not corrected for their number (see `corrections`); a pair and its mirror are one test, not two.
+    """
+    estimates = {name: estimate(values) for name, values in samples.items()}
+    return {
+        (row, column): welch_from_moments(estimates[row], estimates[column])
+        for row, column in permutations(estimates, 2)
+    }
 
 
 def _variance_of_mean(values: Sequence[float]) -> float:

@@ -1,0 +1,284 @@
+"""`mada evaluate` and `mada ablate`: measure systems, with a run or without."""
+
+import shlex
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mada.cli.run import RunOption, run_stage
+from mada.cli.terminal import console, quieten
+from mada.errors import MadaError
+
+if TYPE_CHECKING:
+    from mada.cli.run_view import RunView
+    from mada.recipe import Recipe
+    from mada.recipe.evaluation_file import EvaluationRecipe
+    from mada.run import StoredRun
+
+SYSTEMS = ("single", "vote", "weighted-vote", "judge", "debate")
+
+BenchmarksOption = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="Benchmarks by name or file, with commas between.")
+]
+SeedsOption = Annotated[int | None, typer.Option(min=1, help="Times every system answers every question.")]
+ProblemsOption = Annotated[int | None, typer.Option(min=1, help="Questions of each benchmark; without it all.")]
+OutOption = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")]
+
+
+def evaluate(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE] [KEY=VALUE]…", help="An evaluation file, or a recipe with --run."),
+    ] = None,
+    folder: RunOption = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Any chat model: a Hub id or a folder.")] = None,
+    adapter: Annotated[str | None, typer.Option(metavar="NAME", help="A LoRA adapter on that model.")] = None,
+    benchmarks: BenchmarksOption = None,
+    seeds: SeedsOption = None,
+    problems: ProblemsOption = None,
+    systems: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Systems, with commas between; of a model single,vote,debate.")
+    ] = None,
+    generators: Annotated[int | None, typer.Option(min=1, help="Agents of a debate's round 1 (3).")] = None,
+    critics: Annotated[int | None, typer.Option(min=1, help="Agents of a debate's later rounds (3).")] = None,
+    rounds: Annotated[int | None, typer.Option(min=2, help="Rounds of a debate (2).")] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Samples of a vote; without it as many as the debate's tokens allow.")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(min=0.0, help="0 takes the likeliest token (1).")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens after which a reply is cut off.")] = None,
+    window: Annotated[int | None, typer.Option(min=2, help="Longest prompt and reply together, in tokens.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Completions sampled at the same time, at most.")] = None,
+    price: Annotated[float | None, typer.Option(min=0.0, help="Price of an hour of the device, for the bill.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Where all randomness starts (0).")] = None,
+    out: OutOption = None,
+) -> None:
+    """Measure systems on benchmarks: a file's, a model's (--model), or a run's team and its rivals (--run).
+
+    The same command goes on with an evaluation that was stopped.
+    """
+    given = arguments or []
+    common = {"benchmarks": _names(benchmarks), "seeds": seeds, "problems": problems, "systems": _names(systems)}
+    shape = {
+        "generators": generators,
+        "critics": critics,
+        "rounds": rounds,
+        "samples": samples,
+        "temperature": temperature,
+        "max_new_tokens": max_new_tokens,
+        "window": window,
+        "rows": rows,
+        "adapter": adapter,
+        "price": price,
+        "seed": seed,
+    }
+    if model is not None:
+        _refuse(given, "a file", beside="--model")
+        _refuse(folder, "--run", beside="--model")
+        _evaluate_model(model, common | shape, out)
+        return
+    _refuse_options(shape, "--model")
+    if given and _is_evaluation_file(given):
+        _refuse(folder, "--run", beside="an evaluation file")
+        _refuse_options(common, "a recipe, or --run and --model; an evaluation file has its own")
+        _evaluate_file(Path(given[0]), out)
+    elif folder is not None and (out is not None or any(value is not None for value in common.values())):
+        _refuse(given, "a recipe", beside="--run and other benchmarks, seeds or systems")
+        _evaluate_run(folder, common, out)
+    elif folder is not None or given:
+        _refuse(out, "--out", beside="a recipe without --run")
+        _refuse_options(common, "--run")
+        run_stage("evaluate", given, folder)
+    else:
+        raise MadaError(
+            "got nothing to evaluate; give an evaluation file, --run with the folder of a run, or --model with "
+            "--benchmarks, such as `mada evaluate --model mada-nano --benchmarks abacus-easy`"
+        )
+
+
+def ablate(
+    folder: Annotated[Path, typer.Option("--run", metavar="DIR", help="Folder of a finished run.")],
+    benchmarks: BenchmarksOption = None,
+    seeds: SeedsOption = None,
+    problems: ProblemsOption = None,
+    out: OutOption = None,
+) -> None:
+    """Take a trained team apart: every ablation of the paper, and every rival at the debate's tokens.
+
+    Critics without the counterfactual advantage are trained for it; everything else is evaluation. What the run's own
+    evaluation has sampled is used again, and what is not given is as in its recipe. The same command goes on.
+    """
+    from mada.run import StoredRun
+
+    StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
+    names = _names(benchmarks)
+    place = out or folder / "ablations"
+    with _following(f"mada ablate --run {shlex.quote(str(folder))}") as view:
+        from mada.pipeline.ablate import ablate as take_apart
+
+        take_apart(
+            folder, watch=view, seeds=seeds, problems=problems, benchmarks=tuple(names) if names else None, out=out
+        )
+    _print_results(place)
+
+
+def _evaluate_file(path: Path, out: Path | None) -> None:
+    from mada.recipe.evaluation_file import load_evaluation
+
+    recipe = load_evaluation(path)
+    _hold(recipe, out or Path("runs") / recipe.name, again=f"mada evaluate {shlex.quote(str(path))}")
+
+
+def _evaluate_model(model: str, options: dict[str, Any], out: Path | None) -> None:
+    from mada.recipe.evaluation_file import evaluation_of
+
+    recipe = evaluation_of(_values_of(model, options), where="these options")
+    place = out or Path("runs") / recipe.name
+    _hold(recipe, place, again="the same command")
+
+
+def _evaluate_run(folder: Path, options: dict[str, Any], out: Path | None) -> None:
+    from mada.run import StoredRun
+
+    stored = StoredRun.read(folder)
+    recipe = _changed(stored, options)
+    name = "+".join(Path(one).stem for one in recipe.evaluation.benchmarks)
+    place = out or folder / "evaluations" / name
+    with _following("the same command") as view:
+        from mada.pipeline.evaluate import contest_of
+        from mada.pipeline.evaluations import run_contest
+        from mada.run import Run
+
+        contest = contest_of(recipe, stored.folder)
+        contest.check()
+        with Run.open(place, recipe) as run:
+            run_contest(run, contest, watch=view, earlier=[stored])
+    _print_results(place)
+
+
+def _hold(recipe: "EvaluationRecipe", place: Path, *, again: str) -> None:
+    with _following(again) as view:
+        from mada.pipeline.evaluations import contest_of_file, run_contest
+        from mada.run import Run
+
+        contest = contest_of_file(recipe)
+        contest.check()
+        with Run.open(place, recipe) as run:
+            run_contest(run, contest, watch=view)
+    _print_results(place)
+
+
+def _changed(stored: "StoredRun", options: dict[str, Any]) -> "Recipe":
+    from mada.team.seats import recipe_of
+
+    recipe = recipe_of(stored)
+    from mada.recipe.loading import changed_recipe
+
+    return changed_recipe(recipe, {f"evaluation.{key}": value for key, value in options.items() if value is not None})
+
+
+def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return an evaluation of one model in all seats, as a file would have it."""
+    chosen = options["systems"] or ["single", "vote", "debate"]
+    unknown = [name for name in chosen if name not in SYSTEMS]
+    if unknown:
+        raise MadaError(f"--systems: got {unknown[0]!r}, wanted some of {', '.join(SYSTEMS)}")
+    samples = options["samples"] or (None if "debate" in chosen else 6)
+    size: dict[str, Any] = {"samples": samples} if samples else {"matched_to": "debate"}
+    amount = f"of {samples}" if samples else "at the debate's tokens"
+    seats, rounds = (options["generators"] or 3, options["critics"] or 3), options["rounds"] or 2
+    shapes: dict[str, dict[str, Any]] = {
+        "single": {"title": "single agent"},
+        "vote": {"title": f"vote {amount}", **size},
+        "weighted-vote": {"title": f"weighted vote {amount}", **size},
+        "judge": {"title": f"judge {amount}", "judge": "model", **size},
+        "debate": {
+            "title": f"debate {seats[0]}+{seats[1]}, {rounds} rounds",
+            "agents": ["model"] * seats[0],
+            "critics": ["model"] * seats[1],
+            "rounds": rounds,
+        },
+    }
+    values: dict[str, Any] = {
+        "name": Path(model).name or model,
+        "seed": options["seed"],
+        "benchmarks": options["benchmarks"],
+        "seeds": options["seeds"],
+        "problems": options["problems"],
+        "price_per_hour": options["price"] or None,
+        "reference": "debate" if "debate" in chosen else None,
+        "inference": _given(options, "temperature", "max_new_tokens"),
+        "engine": _given(options, "rows"),
+        "agents": {"model": {"model": model, **_given(options, "adapter", "window")}},
+        "systems": [{"kind": name, "agents": ["model"], **shapes[name]} for name in chosen],
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _given(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: options[name] for name in names if options[name] is not None}
+
+
+def _is_evaluation_file(arguments: list[str]) -> bool:
+    from mada.recipe.evaluation_file import is_evaluation_file
+
+    if not is_evaluation_file(Path(arguments[0])):
+        return False
+    if len(arguments) > 1:
+        raise MadaError(f"got {arguments[1]!r} beside an evaluation file; write it into the file")
+    return True
+
+
+def _names(text: str | None) -> list[str] | None:
+    return [name.strip() for name in text.split(",") if name.strip()] if text is not None else None
+
+
+def _refuse(value: object, what: str, *, beside: str) -> None:
+    if value:
+        raise MadaError(f"got {what} and {beside}; leave one of them out")
+
+
+def _refuse_options(options: dict[str, Any], belongs_to: str) -> None:
+    stray = [name for name, value in options.items() if value is not None]
+    if stray:
+        raise MadaError(f"got --{stray[0].replace('_', '-')}, which goes with {belongs_to}")
+
+
+@contextmanager
+def _following(again: str) -> Generator["RunView"]:
+    """Show what goes on; Ctrl-C says how to go on later."""
+    from mada.cli.run_view import RunView
+
+    quieten()
+    view = RunView(console())
+    try:
+        yield view
+    except KeyboardInterrupt:
+        view.close()
+        typer.echo(f"\nmada: stopped; what is finished is kept. To go on: {again}", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        view.close()
+
+
+def _print_results(place: Path) -> None:
+    from mada.report.bill import bill_text
+    from mada.report.run_report import REPORT_FILE, read_bill, read_summary
+    from mada.report.tables import headline, print_headline
+    from mada.run import StoredRun
+
+    stored = StoredRun.read(place)
+    summary = read_summary(stored)
+    assert summary is not None
+    screen = console()
+    screen.print()
+    print_headline(headline(summary), screen)
+    bill = read_bill(stored)
+    if bill is not None:
+        screen.print()
+        for line in bill_text(bill):
+            typer.echo(line)
+    typer.echo(f"\nreport: {place / REPORT_FILE}")

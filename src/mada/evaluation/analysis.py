@@ -1,0 +1,308 @@
+"""What the scores of an evaluation say beyond its table: every comparison, and what it is worth (E2, B3).
+
+Two questions are asked, and they are not the same. *Over seeds*: would other samples on these very problems say so
+again? That is Welch's test (E2). *Over problems*: would other problems of the same kind? Then problems are the sample,
+each with all of its seeds, and two systems are compared problem by problem. Everything is made of a grid alone, and
+chance has a fixed seed: the same scores give the same numbers. Axes: P problem, S seed.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import fmean, variance
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mada.evaluation.grid import Grid
+from mada.evaluation.plan import PlannedSystem
+from mada.evaluation.scores import Score
+from mada.evaluation.statistics import (
+    ROUNDING,
+    Comparison,
+    Estimate,
+    Interval,
+    PairedCounts,
+    benjamini_hochberg,
+    bootstrap_difference,
+    bootstrap_mean,
+    compare_all,
+    detectable_difference,
+    detectable_difference_of_answers,
+    estimate,
+    holm,
+    majority_at_k,
+    mcnemar,
+    paired_permutation,
+    pass_at_k,
+    welch,
+)
+
+Floats = NDArray[np.float64]
+
+SEED = 0
+"""Of resamples and permutations; no result should depend on which it is."""
+EVERY_K_UP_TO = 8
+"""Above that k is doubled: curves are smooth there, and counting draws of many is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairwise:
+    """Every shown system against every other, over seeds: `comparisons` has (row, column) names, row minus column.
+
+    The p-values are not corrected for their number; a pair and its mirror are one test.
+    """
+
+    systems: tuple[PlannedSystem, ...]
+    comparisons: Mapping[tuple[str, str], Comparison]
+
+    @property
+    def differences(self) -> list[list[float | None]]:
+        """The matrix of differences, None on its diagonal."""
+        return self._matrix(lambda one: one.difference)
+
+    @property
+    def p_values(self) -> list[list[float | None]]:
+        """The matrix of p-values, None on its diagonal and where there is no test."""
+        return self._matrix(lambda one: one.p)
+
+    def _matrix(self, value: Callable[[Comparison], float | None]) -> list[list[float | None]]:
+        names = [system.name for system in self.systems]
+        return [[None if row == column else value(self.comparisons[row, column]) for column in names] for row in names]
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstReference:
+    """A system against the reference, system minus reference.
+
+    Over seeds: `seeds` is Welch's test of the seeds' averages and `benchmarks` the same on each benchmark; `holm` and
+    `benjamini_hochberg` are the p-values of `seeds`, adjusted for there being one such test for every other system.
+    `verdicts` is Welch's test of both systems' verdicts: where one is measured by its verdict and the other by its
+    mean, `seeds` compares a vote with single answers.
+    Over problems: `permutation` flips the signs of per-problem differences, averaged over seeds, and `bootstrap` has an
+    interval of the same difference; both give benchmarks equal weight. `mcnemar` counts problems of all benchmarks
+    alike: a problem is right if its answers are right more often than not over the seeds, and exactly half is not.
+    """
+
+    system: PlannedSystem
+    seeds: Comparison
+    holm: float | None
+    benjamini_hochberg: float | None
+    benchmarks: Mapping[str, Comparison]
+    verdicts: Comparison
+    permutation: Comparison
+    mcnemar: PairedCounts
+    bootstrap: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class AtK:
+    """What k of a system's samples reach: a right one among them (pass@k), and a right majority (maj@k)."""
+
+    k: int
+    passed: Estimate
+    majority: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCurve:
+    """A system's samples by their number; `points` are in the order of k, from 1."""
+
+    system: PlannedSystem
+    points: tuple[AtK, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkPower:
+    """What so many problems can tell at the reference's accuracy, if every answer is right with that chance.
+
+    `detectable` is None where the reference has all or nothing right, or one seed allows no test.
+    """
+
+    problems: int
+    accuracy: float
+    detectable: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PowerNote:
+    """How small a true difference this evaluation finds four times in five, at the level of .05.
+
+    `spread` is the standard deviation of a system's averages from seed to seed, pooled over the shown systems, and
+    `detectable` the difference of averages that it allows; None with a single seed.
+    """
+
+    seeds: int
+    spread: float | None
+    detectable: float | None
+    benchmarks: Mapping[str, BenchmarkPower]
+
+
+def shown_systems(grid: Grid) -> tuple[PlannedSystem, ...]:
+    """Return the systems that tables have a row for, in the order of the table."""
+    return tuple(system for system in grid.plan.systems if system.shown)
+
+
+def reference_of(grid: Grid) -> PlannedSystem:
+    """Return the system that all others are compared with."""
+    [reference] = [system for system in grid.plan.systems if system.name == grid.plan.reference]
+    return reference
+
+
+def pairwise(grid: Grid) -> Pairwise:
+    """Compare all shown systems with each other over seeds: the full matrices of differences and of p (E2)."""
+    systems = shown_systems(grid)
+    return Pairwise(systems, compare_all({system.name: _Values.of(grid, system).seed_averages for system in systems}))
+
+
+def against_reference(grid: Grid) -> list[AgainstReference]:
+    """Compare every other shown system with the reference, over seeds and over problems (B3)."""
+    reference = reference_of(grid)
+    others = [system for system in shown_systems(grid) if system != reference]
+    compared = [_compared(grid, system, reference) for system in others]
+    p_values = [one.seeds.p for one in compared]
+    adjusted = zip(compared, holm(p_values), benjamini_hochberg(p_values), strict=True)
+    return [replace(one, holm=by_holm, benjamini_hochberg=by_share) for one, by_holm, by_share in adjusted]
+
+
+def accuracies_over_problems(grid: Grid) -> dict[str, Interval]:
+    """Return every shown system's accuracy with a bootstrap interval over problems, by name (B3)."""
+    return {
+        system.name: bootstrap_mean(_Values.of(grid, system).benchmarks.values(), seed=SEED)
+        for system in shown_systems(grid)
+    }
+
+
+def at_k(grid: Grid) -> list[SampleCurve]:
+    """Return pass@k and maj@k of every shown system that is several samples of one agent.
+
+    k goes up to the smallest number of samples of any question: a budget allows some questions more than others.
+    """
+    curves: list[SampleCurve] = []
+    for system in shown_systems(grid):
+        if system.rounds > 1 or len(set(system.generators)) != 1:
+            continue
+        most = min(len(score.correct[0]) for score in grid.scores_of(system))
+        if most > 1:
+            curves.append(SampleCurve(system, tuple(_at(grid, system, k) for k in _numbers_up_to(most))))
+    return curves
+
+
+def power_note(grid: Grid) -> PowerNote:
+    """Say how small a difference this many seeds and problems can find."""
+    reference = _Values.of(grid, reference_of(grid))
+    seeds = len(grid.seeds)
+    spread = None
+    if seeds > 1:
+        spread = math.sqrt(fmean(variance(_Values.of(grid, one).seed_averages) for one in shown_systems(grid)))
+    benchmarks: dict[str, BenchmarkPower] = {}
+    for benchmark, values_PS in reference.benchmarks.items():
+        accuracy, problems = float(values_PS.mean()), len(values_PS)
+        # Without any spread the formula would promise to find everything.
+        tells = seeds > 1 and ROUNDING < accuracy < 1 - ROUNDING
+        found = detectable_difference_of_answers(accuracy, problems, seeds=seeds) if tells else None
+        benchmarks[benchmark] = BenchmarkPower(problems, accuracy, found)
+    return PowerNote(
+        seeds, spread, None if spread is None else detectable_difference(spread, seeds), benchmarks=benchmarks
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What a system is measured by on every question: arrays `values_PS` by benchmark."""
+
+    benchmarks: Mapping[str, Floats]
+
+    @classmethod
+    def of(cls, grid: Grid, system: PlannedSystem) -> Self:
+        tables = grid.values(system, grid.measured(system))
+        return cls({name: np.asarray(rows, dtype=np.float64) for name, rows in tables.items()})
+
+    @property
+    def seed_averages(self) -> list[float]:
+        return np.mean([values_PS.mean(axis=0) for values_PS in self.benchmarks.values()], axis=0).tolist()
+
+    @property
+    def problem_means(self) -> Floats:
+        """Means over seeds, of the problems of all benchmarks one after the other."""
+        return np.concatenate([values_PS.mean(axis=1) for values_PS in self.benchmarks.values()])
+
+
+def _compared(grid: Grid, system: PlannedSystem, reference: PlannedSystem) -> AgainstReference:
+    """Compare a system with the reference as if it were the only test: nothing is adjusted."""
+    first, second = _Values.of(grid, system), _Values.of(grid, reference)
+    names = [benchmark for benchmark, problems in grid.problems.items() for _ in problems]
+    return AgainstReference(
+        system=system,
+        seeds=welch(first.seed_averages, second.seed_averages),
+        holm=None,
+        benjamini_hochberg=None,
+        benchmarks={
+            benchmark: welch(values_PS.mean(axis=0).tolist(), second.benchmarks[benchmark].mean(axis=0).tolist())
+            for benchmark, values_PS in first.benchmarks.items()
+        },
+        verdicts=welch(*(grid.seed_averages(one, lambda score: score.verdict_correct) for one in (system, reference))),
+        permutation=paired_permutation(
+            (first.problem_means - second.problem_means).tolist(), seed=SEED, benchmarks=names
+        ),
+        mcnemar=mcnemar(_mostly_right(first), _mostly_right(second)),
+        bootstrap=bootstrap_difference(first.benchmarks.values(), second.benchmarks.values(), seed=SEED),
+    )
+
+
+def _mostly_right(values: _Values) -> list[bool]:
+    # Rounding must not make more than half of exactly half.
+    return (values.problem_means > 0.5 + ROUNDING).tolist()
+
+
+def _numbers_up_to(most: int) -> Iterator[int]:
+    """Yield every k of a few, then doubled ones, and the last."""
+    yield from range(1, min(most, EVERY_K_UP_TO) + 1)
+    k = 2 * EVERY_K_UP_TO
+    while k < most:
+        yield k
+        k *= 2
+    if most > EVERY_K_UP_TO:
+        yield most
+
+
+def _at(grid: Grid, system: PlannedSystem, k: int) -> AtK:
+    def passed(score: Score) -> float:
+        return _pass_at_k(sum(score.correct[0]), len(score.correct[0]), k=k)
+
+    def majority(score: Score) -> float:
+        return _majority_at_k(*_group_sizes(score), k)
+
+    return AtK(k, estimate(grid.seed_averages(system, passed)), majority=estimate(grid.seed_averages(system, majority)))
+
+
+# Thousands of questions have few different counts between them.
+_pass_at_k = lru_cache(maxsize=2**16)(pass_at_k)
+
+
+def _group_sizes(score: Score) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Return the sizes of right groups and of wrong ones, and how many gave no answer: all that a vote depends on.
+
+    Equality is not quite transitive, so answers of one group may differ in being right: then most of them decide.
+    """
+    sizes: Counter[int] = Counter()
+    right: Counter[int] = Counter()
+    for group, correct in zip(score.groups[0], score.correct[0], strict=True):
+        if group is not None:
+            sizes[group] += 1
+            right[group] += correct
+    rights = {group for group, size in sizes.items() if 2 * right[group] > size}
+    return (
+        tuple(sorted(sizes[group] for group in rights)),
+        tuple(sorted(size for group, size in sizes.items() if group not in rights)),
+        len(score.groups[0]) - sizes.total(),
+    )
+
+
+@lru_cache(maxsize=2**16)
+def _majority_at_k(right: Sequence[int], wrong: Sequence[int], unanswered: int, k: int) -> float:
+    answered = [group for group, size in enumerate((*right, *wrong)) for _ in range(size)]
+    return majority_at_k([*answered, *[None] * unanswered], range(len(right)), k=k)

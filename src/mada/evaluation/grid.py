@@ -1,0 +1,171 @@
+"""The scores of an evaluation by system, benchmark, seed and problem, and the averages that every table is made of.
+
+Every benchmark has equal weight in every average, however many problems it has. What a family is shown as is the mean
+over its members, question by question.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Self, TypeVar
+
+from mada.errors import EvaluationError
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.scores import Score
+
+Value = Callable[[Score], float]
+"""What is averaged: something that one score tells by itself."""
+Place = tuple[str, str, int, str]
+"""System, benchmark, seed and problem."""
+Name = TypeVar("Name", bound=Hashable)
+
+
+def place_of(score: Score) -> Place:
+    """Return where in the grid a score belongs."""
+    return score.system, score.benchmark, score.seed, score.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Scores by system, benchmark, seed and problem, with no place empty; made by `Grid.of`.
+
+    Systems that answered different questions would have means that differ for that reason alone, so there is no grid
+    of scores that are missing or repeated.
+    """
+
+    plan: EvaluationPlan
+    scores: Mapping[Place, Score]
+    problems: Mapping[str, tuple[str, ...]]
+    """The problems of each benchmark in sorted order; benchmarks in the order of the table."""
+    seeds: tuple[int, ...]
+
+    @classmethod
+    def of(cls, scores: Iterable[Score], plan: EvaluationPlan) -> Self:
+        """Put scores in their places; those that are missing, repeated or of an unknown system are refused."""
+        placed = _placed(scores, plan)
+        problems: dict[str, set[str]] = {}
+        for _, benchmark, _, problem in placed:
+            problems.setdefault(benchmark, set()).add(problem)
+        order = _benchmark_order(problems, plan)
+        seeds = tuple(sorted({score.seed for score in placed.values()}))
+        grid = cls(plan, placed, {benchmark: tuple(sorted(problems[benchmark])) for benchmark in order}, seeds)
+        grid._refuse_gaps()
+        return grid
+
+    @staticmethod
+    def measured(system: PlannedSystem) -> Value:
+        """Return what counts as the accuracy of this system on a question."""
+        if system.measure == "verdict":
+            return lambda score: score.verdict_correct
+        return lambda score: score.accuracy
+
+    def members_of(self, system: PlannedSystem) -> tuple[PlannedSystem, ...]:
+        """Return the systems that answered for this one: its members, or itself."""
+        names = set(self.plan.members_of(system))
+        return tuple(held for held in self.plan.held if held.name in names)
+
+    def scores_of(self, system: PlannedSystem) -> Iterator[Score]:
+        """Yield all scores of a system, of a family those of all its members."""
+        for benchmark in self.problems:
+            yield from self._scores_on(system, benchmark)
+
+    def values(self, system: PlannedSystem, value: Value) -> dict[str, list[list[float]]]:
+        """Return a system's values as a table per benchmark, a row per problem and a column per seed.
+
+        Tables of two systems have the same rows and columns, so they can be compared question by question.
+        """
+        return {
+            benchmark: [
+                [self._value(system, benchmark, seed, problem, value) for seed in self.seeds] for problem in rows
+            ]
+            for benchmark, rows in self.problems.items()
+        }
+
+    def mean(self, system: PlannedSystem, benchmark: str, seed: int, *, value: Value) -> float:
+        """Return the mean over a benchmark's problems with one seed."""
+        return fmean(self._value(system, benchmark, seed, problem, value) for problem in self.problems[benchmark])
+
+    def seed_averages(self, system: PlannedSystem, value: Value) -> list[float]:
+        """Return for each seed the average over benchmarks of the mean over problems: the sample of every test."""
+        return [
+            fmean(self.mean(system, benchmark, seed, value=value) for benchmark in self.problems) for seed in self.seeds
+        ]
+
+    def average(self, system: PlannedSystem, value: Value) -> float:
+        """Return the mean over seeds of the seeds' averages."""
+        return fmean(self.seed_averages(system, value))
+
+    def averages(self, system: PlannedSystem, values: Callable[[Score], Mapping[Name, float]]) -> dict[Name, float]:
+        """Return many averages at once, by name, each as `average` would; a value that a score does not name is 0.
+
+        No place is empty, so the steps of `average` come to one weight per benchmark, and scores are read only once.
+        """
+        averages: dict[Name, float] = defaultdict(float)
+        for benchmark in self.problems:
+            sums: dict[Name, float] = defaultdict(float)
+            count = 0
+            for score in self._scores_on(system, benchmark):
+                count += 1
+                for name, value in values(score).items():
+                    sums[name] += value
+            for name, total in sums.items():
+                averages[name] += total / count / len(self.problems)
+        return dict(averages)
+
+    def _value(self, system: PlannedSystem, benchmark: str, seed: int, problem: str, value: Value) -> float:
+        return fmean(value(self.scores[name, benchmark, seed, problem]) for name in self.plan.members_of(system))
+
+    def _scores_on(self, system: PlannedSystem, benchmark: str) -> Iterator[Score]:
+        for name in self.plan.members_of(system):
+            for place in self._places(name, benchmark):
+                yield self.scores[place]
+
+    def _places(self, name: str, benchmark: str) -> Iterator[Place]:
+        for seed in self.seeds:
+            for problem in self.problems[benchmark]:
+                yield name, benchmark, seed, problem
+
+    def _refuse_gaps(self) -> None:
+        for system in self.plan.held:
+            wanted = [place for benchmark in self.problems for place in self._places(system.name, benchmark)]
+            missing = [place for place in wanted if place not in self.scores]
+            if missing:
+                raise EvaluationError(
+                    f"{len(missing):,} of the {len(wanted):,} scores of {system.name!r} are missing, the first of them "
+                    f"{_worded(missing[0])}; every system needs every seed and problem: finish the evaluation"
+                )
+
+
+def _placed(scores: Iterable[Score], plan: EvaluationPlan) -> dict[Place, Score]:
+    placed: dict[Place, Score] = {}
+    known = {system.name for system in plan.held}
+    for score in scores:
+        place = place_of(score)
+        if score.system not in known:
+            raise EvaluationError(
+                f"there is a score of the system {score.system!r}, which is none of {', '.join(sorted(known))}; "
+                "use the plan that the scores were made with"
+            )
+        if place in placed:
+            raise EvaluationError(f"{_worded(place)} is scored twice; remove one of the two, or evaluate again")
+        placed[place] = score
+    if not placed:
+        raise EvaluationError("there are no scores to sum up; run the evaluation first")
+    return placed
+
+
+def _benchmark_order(found: Mapping[str, object], plan: EvaluationPlan) -> list[str]:
+    if not plan.benchmarks:
+        return sorted(found)
+    if set(found) != set(plan.benchmarks):
+        raise EvaluationError(
+            f"there are scores of the benchmarks {', '.join(sorted(found))}, and the plan has "
+            f"{', '.join(plan.benchmarks)}; finish the evaluation, or use the plan that the scores were made with"
+        )
+    return list(plan.benchmarks)
+
+
+def _worded(place: Place) -> str:
+    system, benchmark, seed, problem = place
+    return f"{system!r} on {benchmark} with seed {seed}, problem {problem!r}"

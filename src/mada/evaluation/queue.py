@@ -1,0 +1,153 @@
+"""The queue of an evaluation: every system on every benchmark, problem and seed, recorded one by one.
+
+Many questions are under way at once, so that the engine's batch is full; each is recorded when it is answered, in
+whichever order that happens. What is recorded is not done again. Systems of a fixed size go first, because the size of
+matched ones depends on what those cost.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mada.concurrency import each
+from mada.debate.protocol import Agent
+from mada.debate.response import Response
+from mada.debate.transcript import Turn
+from mada.debate.window import WindowError
+from mada.evaluation.effort import Meter
+from mada.evaluation.grid import Grid
+from mada.evaluation.matching import TokenLedger, share_out
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript, score_debate
+from mada.evaluation.systems import System
+from mada.grading import Grader
+from mada.problems import Problem
+from mada.run import Run
+
+Seat = Callable[[str], Agent]
+"""Gives an agent by its name in the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One question for one system; `number` counts the benchmark's questions over all seeds."""
+
+    system: PlannedSystem
+    benchmark: str
+    seed: int
+    problem: Problem
+    number: int
+
+    @property
+    def place(self) -> tuple[str, str, int, str]:
+        """What tells this item from the others, and its score from other scores."""
+        return self.system.name, self.benchmark, self.seed, self.problem.id
+
+
+class Queue:
+    """What is to be done in an evaluation, and what of it is done."""
+
+    def __init__(
+        self,
+        run: Run,
+        plan: EvaluationPlan,
+        problems: Mapping[str, Sequence[Problem]],
+        *,
+        seeds: int,
+        grader: Grader,
+        progressed: Callable[[int, int, str], None],
+    ) -> None:
+        self._run, self._plan, self._grader, self._progressed = run, plan, grader, progressed
+        self._problems, self._seeds = problems, seeds
+        self._scores = run.records(SCORES, Score)
+        self._transcripts = run.records(TRANSCRIPTS, Transcript)
+        self._tokens = TokenLedger()
+        self._fixed = {system.name for system in plan.held if system.matched_to is None}
+        self._of = len(plan.held) * seeds * sum(map(len, problems.values()))
+        self._finished: set[tuple[str, str, int, str]] = set()
+        self._right: list[float] = []
+        for score in self._scores:
+            self._finish(score)
+        self._kept = {(one.system, one.benchmark, one.seed, one.problem) for one in self._transcripts}
+        self._report()
+
+    def missing(self, system: PlannedSystem) -> list[Item]:
+        """Return what a system has not answered yet."""
+        items = [
+            Item(system, benchmark, seed, problem, seed * len(problems) + place)
+            for seed in range(self._seeds)
+            for benchmark, problems in self._problems.items()
+            for place, problem in enumerate(problems)
+        ]
+        return [item for item in items if item.place not in self._finished]
+
+    async def hold(self, systems: Sequence[PlannedSystem], *, seat: Seat, at_once: int, meter: Meter) -> None:
+        """Let systems answer what they have not answered yet, those of a fixed size first."""
+        for matched in (False, True):
+            missing = [self.missing(system) for system in systems if (system.matched_to is not None) == matched]
+            # Question by question, not system by system: who shares samples then asks for them at the same time.
+            items = sorted((item for one in missing for item in one), key=lambda item: (item.seed, item.number))
+
+            async def answer(item: Item) -> None:
+                await self._answer(item, seat)
+                meter.tick()
+
+            await each(items, answer, at_once=at_once)
+
+    async def _answer(self, item: Item, seat: Seat) -> None:
+        system = System.of(self._sized(item), seat=lambda name: _Seated(seat(name)))
+        seed = self._run.seed("evaluate", item.benchmark, item.seed, item.problem.id)
+        held = await system.debate(item.problem.question, seed=seed)
+        score, debate = await score_debate(
+            held,
+            system=system.name,
+            benchmark=item.benchmark,
+            seed=item.seed,
+            problem=item.problem,
+            grader=self._grader,
+            rule=system.rule,
+        )
+        # The score last: what has one has everything. A killed session may have left a transcript without.
+        if item.system.shown and item.system.is_debate and item.place not in self._kept:
+            self._transcripts.append(Transcript(*item.place, reference=item.problem.answer, debate=debate))
+        self._scores.append(score)
+        self._finish(score)
+        self._report()
+
+    def _sized(self, item: Item) -> PlannedSystem:
+        if item.system.matched_to is None:
+            return item.system
+        return item.system.with_generators(share_out(self._tokens.samples(item.system, item.benchmark), item.number))
+
+    def _finish(self, score: Score) -> None:
+        self._finished.add((score.system, score.benchmark, score.seed, score.problem))
+        if score.system in self._fixed:
+            self._tokens.add(score)
+        if score.system == self._plan.reference:
+            self._right.append(Grid.measured(self._plan.chosen)(score))
+
+    def _report(self) -> None:
+        right = self._right
+        note = f"{self._plan.reference} {sum(right) / len(right):.1%} right" if right else ""
+        self._progressed(len(self._finished), self._of, note)
+
+
+class _Seated:
+    """An agent that gives no answer to what does not fit its window, where it would refuse otherwise.
+
+    One question too long must not end an evaluation of thousands; it is wrong, and counted.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    @property
+    def name(self) -> str:
+        """The agent's own."""
+        return self._agent.name
+
+    async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
+        """Let the agent answer, or keep silent."""
+        try:
+            return await self._agent.answer(question, seen, seed=seed)
+        except WindowError:
+            return Turn(self.name, prompt="", prompt_tokens=0, response=Response("", None, 0, stop="length"))

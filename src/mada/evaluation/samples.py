@@ -1,0 +1,134 @@
+"""Samples on the disk, found by all that decided them.
+
+A completion is written when it is there, so a session that is killed loses only what was under way, and whoever needs
+the same sample later, another system or an ablation of the same run, finds it: a vote of six holds the vote of three.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from mada.evaluation.sharing import Wish
+from mada.models.engines import Completion
+from mada.run import Records, StoredRecords
+
+SAMPLES = "samples"
+"""The name of the records in a run."""
+_KEY = re.compile(rb'"key": ?"([0-9a-f]{64})"')
+_LENGTH = re.compile(rb'"length": ?(\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One completion: `tokens` and `log_probs` are `length` numbers of four bytes each, deflated, in base64."""
+
+    key: str
+    length: int
+    tokens: str
+    log_probs: str
+    stop: Literal["end", "length"]
+
+    @classmethod
+    def of(cls, key: str, completion: Completion) -> "Sample":
+        """Pack a completion."""
+        return cls(
+            key,
+            len(completion.token_ids),
+            _packed(array("I", completion.token_ids)),
+            _packed(array("f", completion.log_probs)),
+            completion.stop,
+        )
+
+    @property
+    def completion(self) -> Completion:
+        """The completion as it was sampled."""
+        return Completion(
+            tuple(int(token) for token in _unpacked("I", self.tokens)),
+            tuple(float(one) for one in _unpacked("f", self.log_probs)),
+            self.stop,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """How much was sampled, counted in the samples themselves: no kill can make it wrong."""
+
+    completions: int
+    tokens: int
+
+    @classmethod
+    def of(cls, records: StoredRecords[Sample]) -> "Sampled":
+        """Count a file's samples without unpacking them."""
+        lengths = [int(found[1]) for _, line in records.lines() if (found := _LENGTH.search(line))]
+        return cls(len(lengths), sum(lengths))
+
+
+class SampleStore:
+    """The samples of a run, and of runs before it that are only read.
+
+    All that is in memory is where each sample lies.
+    """
+
+    def __init__(self, records: Records[Sample], *, earlier: Sequence[StoredRecords[Sample]] = ()) -> None:
+        self._records = records
+        self._places: dict[str, tuple[StoredRecords[Sample], int]] = {}
+        for file in (*earlier, records):
+            for start, line in file.lines():
+                found = _KEY.search(line)
+                if found:
+                    self._places[found[1].decode()] = (file, start)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def of_model(self, speakers: Mapping[str | None, str]) -> "ModelSamples":
+        """Return the memory of one engine, whose agents are told from all others by these fingerprints."""
+        return ModelSamples(self, speakers)
+
+    def find(self, key: str) -> Completion | None:
+        """Return a sample that is there."""
+        place = self._places.get(key)
+        return None if place is None else place[0].at(place[1]).completion
+
+    def keep(self, key: str, completion: Completion) -> None:
+        """Write a sample."""
+        start = self._records.path.stat().st_size
+        self._records.append(Sample.of(key, completion))
+        self._places[key] = (self._records, start)
+
+
+class ModelSamples:
+    """What a store holds of one model with its adapters: a `Memory` for a `SharingEngine`."""
+
+    def __init__(self, store: SampleStore, speakers: Mapping[str | None, str]) -> None:
+        self._store, self._speakers = store, speakers
+
+    def find(self, wish: Wish) -> list[Completion] | None:
+        """Return what was sampled for a wish, if all of it is there."""
+        found = [self._store.find(self._key(wish, place)) for place in range(wish.n)]
+        return [one for one in found if one is not None] if all(found) else None
+
+    def keep(self, wish: Wish, completions: Sequence[Completion]) -> None:
+        """Write what was sampled for a wish."""
+        for place, completion in enumerate(completions):
+            self._store.keep(self._key(wish, place), completion)
+
+    def _key(self, wish: Wish, place: int) -> str:
+        parts = [self._speakers[wish.agent], asdict(wish.sampling), place]
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+        digest.update(array("I", wish.prompt_ids).tobytes())
+        return digest.hexdigest()
+
+
+def _packed(numbers: "array[int] | array[float]") -> str:
+    return base64.b64encode(zlib.compress(numbers.tobytes(), 1)).decode("ascii")
+
+
+def _unpacked(kind: Literal["I", "f"], text: str) -> "array[int] | array[float]":
+    return array(kind, zlib.decompress(base64.b64decode(text)))

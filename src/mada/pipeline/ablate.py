@@ -1,0 +1,120 @@
+"""The ablations of a finished run, and all of its rivals, in one go (E4, B1).
+
+Everything lies in the run's folder: `ablations/` is an evaluation like any other, and `no-counterfactual/` a run of the
+same recipe whose critics learn with GRPO's advantage, on the same generators and the same examples (A3).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from mada.errors import RunError
+from mada.evaluation.ablations import ablations_of
+from mada.evaluation.plan import EvaluationPlan
+from mada.pipeline.borrowing import SHARED_STAGES, borrow_stages
+from mada.pipeline.cast import Cast, Member
+from mada.pipeline.contest import Contest, with_parameters
+from mada.pipeline.evaluate import TEAM, cast_of, contest_of, systems_of
+from mada.pipeline.evaluations import run_contest
+from mada.pipeline.observing import RunObserver
+from mada.pipeline.running import run_recipe
+from mada.problems import load_problems
+from mada.recipe import Recipe
+from mada.recipe.values import Count, OrNone, Section, Seed, SomeNames, Text
+from mada.run import Run, StoredRun
+from mada.team.seats import ADAPTERS, recipe_of, team_seats
+
+FOLDER = "ablations"
+NO_COUNTERFACTUAL = "no-counterfactual"
+
+
+class AblationRecipe(Section):
+    """What decides the numbers of a run's ablations: the run, and what it is measured on."""
+
+    name: Text
+    """What tables call it."""
+    seed: Seed
+    """The run's own, so that the samples of its evaluation are used again."""
+    recipe: Text
+    """Digest of the run's recipe."""
+    benchmarks: SomeNames
+    """Benchmarks by known name or path."""
+    seeds: Count
+    """Times every system answers every benchmark."""
+    problems: OrNone[Count] = None
+    """Problems of each benchmark, the first ones; none means all."""
+
+
+def ablate(
+    folder: Path,
+    *,
+    watch: RunObserver,
+    seeds: int | None = None,
+    problems: int | None = None,
+    benchmarks: tuple[str, ...] | None = None,
+    out: Path | None = None,
+) -> Path:
+    """Train what must be trained, evaluate every ablation and every rival, and return where the results lie.
+
+    What is not given is as in the run's recipe; the results lie in its folder, unless `out` is given.
+    """
+    stored = StoredRun.read(folder)
+    recipe = recipe_of(stored)
+    _refuse_unfinished(stored, recipe)
+    evaluation = recipe.evaluation
+    wanted = AblationRecipe(
+        name=f"{recipe.name}: ablations",
+        seed=recipe.seed,
+        recipe=stored.manifest.recipe_digest,
+        benchmarks=benchmarks or evaluation.benchmarks,
+        seeds=seeds or evaluation.seeds,
+        problems=problems or evaluation.problems,
+    )
+    place = out or stored.folder / FOLDER
+    for name in wanted.benchmarks:  # a mistake in a name should not leave a folder behind
+        load_problems(name, folder=recipe.data.folder, limit=wanted.problems)
+    with Run.open(place, wanted) as run:
+        other = _train_without(stored, recipe, stored.folder / NO_COUNTERFACTUAL, watch=watch)
+        run_contest(run, _contest(recipe, stored.folder, wanted, other), watch=watch, earlier=[stored])
+    return place
+
+
+def _refuse_unfinished(run: StoredRun, recipe: Recipe) -> None:
+    done = {mark.name for mark in run.finished_stages()}
+    if not team_seats(recipe)[1]:
+        raise RunError(f"{run.folder} has a team without critics or of one round; there is nothing to ablate")
+    missing = [name for name in (*SHARED_STAGES, "critics") if name not in done]
+    if missing:
+        raise RunError(
+            f"{run.folder} has not finished its training ({missing[0]} is missing); "
+            f"`mada run --run {run.folder}` goes on with it"
+        )
+
+
+def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, watch: RunObserver) -> Path | None:
+    """Train critics with GRPO's advantage on the run's examples; None if the run's own critics are such."""
+    if recipe.critics.advantage != "counterfactual":
+        return None
+    values = recipe.model_dump()
+    values["critics"]["advantage"] = "grpo"
+    other = Recipe.model_validate(values)
+    with Run.open(folder, other) as run:
+        borrow_stages(stored, run)
+        run_recipe(run, other, watch=watch, last="critics")
+    return folder
+
+
+def _contest(recipe: Recipe, folder: Path, wanted: AblationRecipe, other: Path | None) -> Contest:
+    generators, critics = team_seats(recipe)
+    cast: Cast = cast_of(recipe, folder)
+    others = {f"{seat}, {NO_COUNTERFACTUAL}": seat for seat in critics} if other else {}
+    if other:
+        cast = {**cast, **{name: Member(recipe.model, other / ADAPTERS / seat) for name, seat in others.items()}}
+    ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=tuple(others))
+    systems = with_parameters([*systems_of(recipe), *ablations], cast)
+    return replace(
+        contest_of(recipe, folder),
+        plan=EvaluationPlan.of(systems, reference=TEAM, benchmarks=wanted.benchmarks),
+        cast=cast,
+        seeds=wanted.seeds,
+        problems=wanted.problems,
+    )

@@ -1,0 +1,186 @@
+"""Who can be seated in an evaluation: agents by name, each a model with an adapter or without, loaded when needed.
+
+Agents on one model share its weights, a stack of adapters and an engine. What they say goes through the run's samples,
+so nothing is sampled twice.
+"""
+
+import hashlib
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from mada.errors import AdapterError
+from mada.evaluation.effort import Reading
+from mada.evaluation.samples import SampleStore
+from mada.evaluation.sharing import SharingEngine
+from mada.models.adapters import count_adapter
+from mada.models.adapters.peft_files import CONFIG, WEIGHTS
+from mada.models.engines.local import LocalEngine
+from mada.models.loading import Base, load_base, shortly
+from mada.models.threads import choose_threads
+from mada.recipe.sections import EngineSection, ModelSection
+from mada.team.agent import EngineAgent
+from mada.team.seats import stack_of
+from mada.team.settings import DebateSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who an agent is; a judge is asked with the judge's prompt.
+
+    `parameters` are those that its training changed, where that is not to be seen: in a model trained as a whole.
+    """
+
+    model: ModelSection
+    adapter: Path | None = None
+    is_judge: bool = False
+    parameters: int | None = None
+
+    @property
+    def identity(self) -> tuple[str, str | None, Path | None]:
+        """What was trained, whatever it is called and however long its window is."""
+        return self.model.name, self.model.revision, self.adapter
+
+    @property
+    def trained(self) -> int:
+        """How many parameters its training changed: those given, or else all of its adapter's."""
+        if self.parameters is not None:
+            return self.parameters
+        return count_adapter(self.adapter) if self.adapter else 0
+
+
+Cast = Mapping[str, Member]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A model that is loaded, with the adapters that are needed on it."""
+
+    base: Base
+    engine: LocalEngine
+    sharing: SharingEngine
+    window: int
+
+
+class Seated:
+    """Agents whose models are loaded."""
+
+    def __init__(self, cast: Cast, stages: Mapping[ModelSection, _Stage], settings: DebateSettings) -> None:
+        self._cast, self._stages, self._settings = cast, stages, settings
+        self._agents: dict[str, EngineAgent] = {}
+
+    def seat(self, name: str) -> EngineAgent:
+        """Return an agent by its name."""
+        if name not in self._agents:
+            self._agents[name] = self._seated(name)
+        return self._agents[name]
+
+    @property
+    def slots(self) -> int:
+        """How many completions can be sampled at the same time."""
+        return sum(stage.engine.slots for stage in self._stages.values())
+
+    def read(self) -> Reading:
+        """Say what the engines have done so far."""
+        done = [stage.engine.statistics for stage in self._stages.values()]
+        on_gpu = any(stage.base.model.device.type == "cuda" for stage in self._stages.values())
+        return Reading(
+            device=torch.cuda.get_device_name() if on_gpu else "cpu",
+            accelerators=int(on_gpu),
+            busy=sum(one.seconds for one in done),
+            completions=sum(stage.sharing.sampled for stage in self._stages.values()),
+            generated_tokens=sum(one.generated_tokens for one in done),
+            prompt_tokens=sum(one.prompt_tokens for one in done),
+        )
+
+    def _seated(self, name: str) -> EngineAgent:
+        member = self._cast[name]
+        stage = self._stages[member.model]
+        settings = replace(self._settings, window=stage.window)
+        return EngineAgent(
+            name,
+            None if member.adapter is None else _label(member.adapter),
+            engine=stage.sharing,
+            tokenizer=stage.base.tokenizer,
+            prompts=settings.prompts.of_judge if member.is_judge else settings.prompts,
+            sampling=settings.sampling_of(stage.base),
+            window=stage.window,
+        )
+
+
+@asynccontextmanager
+async def seated(
+    cast: Cast,
+    agents: Collection[str],
+    *,
+    settings: DebateSettings,
+    engine: EngineSection,
+    store: SampleStore,
+) -> AsyncGenerator[Seated]:
+    """Load the models of some agents for as long as the block lasts."""
+    stages: dict[ModelSection, _Stage] = {}
+    async with AsyncExitStack() as closing:
+        for model in models_of(cast, agents):
+            members = [cast[name] for name in agents if cast[name].model == model]
+            adapters = [member.adapter for member in members if member.adapter is not None]
+            stage = _stage(model, adapters, settings=settings, engine=engine, store=store)
+            closing.push_async_callback(stage.engine.close)
+            stages[model] = stage
+        yield Seated(cast, stages, settings)
+
+
+def models_of(cast: Cast, agents: Collection[str]) -> tuple[ModelSection, ...]:
+    """Return the models that agents need, in the order of the cast."""
+    return tuple(dict.fromkeys(member.model for name, member in cast.items() if name in agents))
+
+
+def adapter_folder(name: str) -> Path:
+    """Return the folder of an adapter; one that is not here is fetched from the Hub."""
+    folder = Path(name).expanduser()
+    if folder.exists():
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["adapter_*"]))
+    except (OSError, ValueError, HFValidationError) as error:
+        raise AdapterError(
+            f"{name}: no such folder here, and the Hub does not give it ({shortly(error)}); check the name, "
+            "or download it where there is a network and give the folder"
+        ) from None
+
+
+def _stage(
+    model: ModelSection,
+    adapters: Collection[Path],
+    *,
+    settings: DebateSettings,
+    engine: EngineSection,
+    store: SampleStore,
+) -> _Stage:
+    base = load_base(model.name, revision=model.revision, dtype=model.dtype)
+    choose_threads(base.model, engine.threads)
+    folders = {_label(folder): folder for folder in adapters}
+    stack = stack_of(base, folders) if folders else None
+    window = model.window or settings.window_of(base)
+    local = LocalEngine(base.model, stack, context=window, rows=engine.rows)
+    name = f"{model.name}@{model.revision or 'main'} {base.model.dtype}"
+    speakers: dict[str | None, str] = {None: name}
+    speakers |= {label: f"{name} {_digest(folder)}" for label, folder in folders.items()}
+    return _Stage(base, local, SharingEngine(local, store.of_model(speakers)), window)
+
+
+def _label(folder: Path) -> str:
+    return str(folder)
+
+
+def _digest(folder: Path) -> str:
+    """Tell adapters apart by what they are, not by where they lie."""
+    digest = hashlib.sha256()
+    for name in (CONFIG, WEIGHTS):
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,131 @@
+"""Holding an evaluation: models loaded as they are needed, questions answered, everything recorded in a run."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from mada.evaluation.effort import EFFORT, Effort, Meter
+from mada.evaluation.grid import Grid
+from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
+from mada.evaluation.queue import Queue
+from mada.evaluation.samples import SAMPLES, Sample, SampleStore
+from mada.evaluation.scores import SCORES, Score
+from mada.grading import Grader
+from mada.models.loading import load_config
+from mada.pipeline.cast import Cast, models_of, seated
+from mada.problems import Problem, load_problems
+from mada.recipe.sections import EngineSection, GradingSection
+from mada.run import Run, StoredRun
+from mada.team.settings import DebateSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """An evaluation that is ready to be held: who, on what, how."""
+
+    plan: EvaluationPlan
+    cast: Cast
+    seeds: int
+    problems: int | None
+    folder: Path | None
+    settings: DebateSettings
+    engine: EngineSection
+    grading: GradingSection
+
+    def load_problems(self) -> dict[str, list[Problem]]:
+        """Return the questions of every benchmark."""
+        return {name: load_problems(name, folder=self.folder, limit=self.problems) for name in self.plan.benchmarks}
+
+    def check(self) -> None:
+        """Refuse benchmarks and models that are not to be had, before a folder is made for their results."""
+        self.load_problems()
+        for model in models_of(self.cast, tuple(self.cast)):
+            load_config(model.name, revision=model.revision)
+
+
+async def hold_contest(
+    run: Run,
+    contest: Contest,
+    *,
+    progressed: Callable[[int, int, str], None],
+    earlier: Collection[StoredRun] = (),
+) -> dict[str, JsonValue]:
+    """Have every system answer every question that it has not answered yet, and say what came of it.
+
+    Samples of `earlier` runs are used where they are the very ones that are wanted.
+    """
+    problems = contest.load_problems()
+    run.write_text(PLAN_FILE, contest.plan.to_json())
+    samples = run.records(SAMPLES, Sample)
+    store = SampleStore(samples, earlier=[one.records(SAMPLES, Sample) for one in earlier if _has_samples(one)])
+    with Grader(workers=contest.grading.workers, time_limit=contest.grading.time_limit) as grader:
+        queue = Queue(run, contest.plan, problems, seeds=contest.seeds, grader=grader, progressed=progressed)
+        for systems in _sittings(contest, queue):
+            agents = {agent for system in systems for agent in system.agents}
+            async with seated(
+                contest.cast, agents, settings=contest.settings, engine=contest.engine, store=store
+            ) as seats:
+                meter = Meter(run.records(EFFORT, Effort), seats.read)
+                # Systems that wait for the same samples count once, so that there is more than one each for all rows.
+                at_once = max(4, seats.slots)
+                try:
+                    await queue.hold(systems, seat=seats.seat, at_once=at_once, meter=meter)
+                finally:
+                    meter.tick(at_once=True)
+    grid = Grid.of(run.records(SCORES, Score), contest.plan)
+    return {
+        "systems": len(contest.plan.held),
+        "questions": sum(map(len, problems.values())) * contest.seeds,
+        "completions wanted": sum(score.calls for score in grid.scores.values()),
+        "of these sampled": len(samples),
+        "accuracy of the reference": grid.average(contest.plan.chosen, grid.measured(contest.plan.chosen)),
+    }
+
+
+def _sittings(contest: Contest, queue: Queue) -> Iterator[Sequence[PlannedSystem]]:
+    """Yield systems that need the same models, so that each model is loaded once, and only while it is needed.
+
+    A matched system waits for its target and for all systems that tell how long its samples are; if one of them is in
+    another sitting, it comes at the end.
+    """
+    by_models: dict[tuple[object, ...], list[PlannedSystem]] = {}
+    later: list[PlannedSystem] = []
+    for system in contest.plan.held:
+        by_models.setdefault(models_of(contest.cast, system.agents), []).append(system)
+    for systems in by_models.values():
+        here = {system.name for system in systems}
+        ready = [system for system in systems if system.matched_to is None or _needed(system, contest.plan) <= here]
+        later += [system for system in systems if system not in ready]
+        if any(queue.missing(system) for system in ready):
+            yield ready
+    for system in later:
+        if queue.missing(system):
+            yield [system]
+
+
+def _needed(system: PlannedSystem, plan: EvaluationPlan) -> set[str]:
+    """Return the systems whose scores decide the size of a matched one."""
+    telling = {one.name for one in plan.held if not one.matched_to and set(one.generators) & set(system.generators)}
+    return telling | {system.matched_to or system.name}
+
+
+def with_parameters(systems: Sequence[PlannedSystem], cast: Cast) -> list[PlannedSystem]:
+    """Say of every system how many parameters the training of its agents changed (E3).
+
+    A model with its adapter counts once, however many seats it has and under however many names.
+    """
+    trained = {member.identity: member.trained for member in cast.values()}
+    by_name = {system.name: system for system in systems}
+
+    def parameters(system: PlannedSystem) -> int:
+        if system.members:
+            return max(parameters(by_name[member]) for member in system.members)
+        return sum(trained[one] for one in {cast[agent].identity for agent in system.agents})
+
+    return [system.model_copy(update={"parameters": parameters(system)}) for system in systems]
+
+
+def _has_samples(run: StoredRun) -> bool:
+    return SAMPLES in run.record_names()

@@ -1,0 +1,202 @@
+"""An evaluation by itself: agents by model and adapter, systems made of them, and what they are measured on.
+
+    mada evaluate rivals.toml
+
+It needs no training run: any Hugging Face model can be an agent. See docs/evaluation.md for a file with all kinds.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from mada.errors import RecipeError
+from mada.problems.known import BENCHMARKS
+from mada.recipe.loading import parse_toml, read_text
+from mada.recipe.sections import EngineSection, GradingSection, PromptsSection
+from mada.recipe.values import (
+    Count,
+    Folder,
+    FractionAboveZero,
+    OrNone,
+    PositiveOrZero,
+    Section,
+    Seed,
+    SomeNames,
+    Text,
+    list_to_tuple,
+)
+from mada.recipe.wording import did_you_mean, got
+
+Kind = Literal["single", "vote", "weighted-vote", "judge", "best-of-n", "debate"]
+Seats = Annotated[tuple[Text, ...], BeforeValidator(list_to_tuple)]
+
+
+class AgentSection(Section):
+    """Who an agent is: a base model, with an adapter or without."""
+
+    model: Text
+    """Hub id or folder of the base model."""
+    revision: OrNone[Text] = None
+    """Branch, tag or commit on the Hub; none means the default branch."""
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """Number format of the weights; auto means the one they were saved in, on a CPU float32."""
+    window: OrNone[Count] = None
+    """Context length in tokens, to which debates are shortened; none means the model's own (P3)."""
+    adapter: OrNone[Text] = None
+    """Folder or Hub id of a PEFT LoRA adapter on this model; none means the bare model (I4)."""
+    parameters: OrNone[Annotated[int, Field(ge=0)]] = None
+    """Parameters that its training changed; none means those of its adapter, and 0 without one (E3)."""
+
+
+class SystemSection(Section):
+    """One system: its kind, and who sits in it."""
+
+    kind: Kind
+    """single (one agent, or the mean of several), vote, weighted-vote, judge, best-of-n or debate (B1)."""
+    agents: Annotated[Seats, Field(min_length=1)]
+    """Agents that answer the bare question, one per seat; with samples or matched_to they take turns."""
+    name: OrNone[Text] = None
+    """Name in records; none means the kind."""
+    title: OrNone[Text] = None
+    """Name in tables; none means one made of kind and agents."""
+    samples: OrNone[Count] = None
+    """Answers to the bare question; none means one per agent."""
+    matched_to: OrNone[Text] = None
+    """Name of another system: as many answers as that one's generated tokens allow (B1)."""
+    critics: Seats = ()
+    """Agents of a debate's later rounds, or those who choose the best of n."""
+    judge: OrNone[Text] = None
+    """The agent that judges."""
+    rounds: Count = 2
+    """Rounds of a debate (I1)."""
+
+    @model_validator(mode="after")
+    def _fields_go_with_the_kind(self) -> Self:
+        wanted = {"best-of-n": "critics", "debate": "critics", "judge": "judge"}.get(self.kind)
+        if wanted and not getattr(self, wanted) and not (self.kind == "debate" and self.rounds == 1):
+            raise ValueError(f"a {self.kind} needs {wanted}")
+        for field in ("critics", "judge"):
+            if getattr(self, field) and field != wanted:
+                raise ValueError(f"a {self.kind} has no {field}; remove it, or choose another kind")
+        if self.matched_to and (self.samples or self.kind not in ("vote", "weighted-vote", "judge")):
+            raise ValueError("matched_to decides the number of samples of a vote, a weighted-vote or a judge alone")
+        if "rounds" in self.model_fields_set and self.kind != "debate":
+            raise ValueError(f"a {self.kind} has no rounds; remove it, or choose another kind")
+        if self.samples and self.kind in ("single", "debate"):
+            raise ValueError(f"a {self.kind} has one answer per agent; list the agents, or choose another kind")
+        return self
+
+
+class EvaluationInferenceSection(Section):
+    """How agents sample; the defaults are the paper's."""
+
+    temperature: PositiveOrZero = 1.0
+    """Sampling temperature; 0 takes the likeliest token (I3)."""
+    top_p: FractionAboveZero = 1.0
+    """Share of probability that is sampled from; 1 means all of it (I3)."""
+    top_k: OrNone[Count] = None
+    """Number of likeliest tokens that are sampled from; none means all."""
+    max_new_tokens: OrNone[Count] = None
+    """Tokens after which a response is cut off; none means the paper's 32,768, at most half of the window (I3)."""
+
+
+class EvaluationRecipe(Section):
+    """What an evaluation compares, complete and frozen."""
+
+    name: Text = "evaluation"
+    """What people call it; the folder has this name by default."""
+    seed: Seed = 0
+    """Where all randomness starts."""
+    reference: OrNone[Text] = None
+    """The system that all others are compared with; none means the first one (E2)."""
+    benchmarks: SomeNames = BENCHMARKS
+    """Benchmarks by known name or path of a problem file; the average gives each the same weight (D2, E1)."""
+    seeds: Count = 10
+    """Times every system answers every benchmark (I3, E1)."""
+    problems: OrNone[Count] = None
+    """Problems of each benchmark, the first ones; none means all."""
+    folder: OrNone[Folder] = None
+    """Folder with data files; none means the one in the MADA_DATA environment variable (D2)."""
+    price_per_hour: OrNone[Annotated[float, Field(gt=0)]] = None
+    """Price of an hour of the device, for costs in money; none means tokens and seconds only (E3)."""
+    inference: EvaluationInferenceSection = EvaluationInferenceSection()
+    """How agents sample (I3)."""
+    prompts: PromptsSection = PromptsSection()
+    """What agents are asked (P1, P2)."""
+    engine: EngineSection = EngineSection()
+    """How completions are computed."""
+    grading: GradingSection = GradingSection()
+    """How answers are compared with references (R1)."""
+    agents: Annotated[dict[Text, AgentSection], Field(min_length=1)]
+    """Agents by name."""
+    systems: Annotated[tuple[SystemSection, ...], BeforeValidator(list_to_tuple), Field(min_length=1)]
+    """Systems in the order of the table."""
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        names = Counter(self.names)
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            raise ValueError(f"two systems are called {twice[0]!r}; give each a name of its own")
+        for system in self.systems:
+            for agent in (*system.agents, *system.critics, *filter(None, [system.judge])):
+                if agent not in self.agents:
+                    raise ValueError(
+                        f"system {system.name or system.kind!r}: there is no agent {agent!r}"
+                        f"{did_you_mean(agent, list(self.agents))} (agents: {', '.join(self.agents)})"
+                    )
+            if system.matched_to and system.matched_to not in names:
+                raise ValueError(f"matched_to: there is no system {system.matched_to!r} (systems: {', '.join(names)})")
+        if self.reference and self.reference not in names:
+            raise ValueError(f"reference: there is no system {self.reference!r} (systems: {', '.join(names)})")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The systems' names in records."""
+        return tuple(system.name or system.kind for system in self.systems)
+
+
+def is_evaluation_file(path: Path) -> bool:
+    """Whether a TOML file describes systems, and not a training recipe."""
+    try:
+        return not {"systems", "agents"}.isdisjoint(tomllib.loads(path.read_text(encoding="utf-8-sig")))
+    except (OSError, ValueError):
+        return False  # whoever loads it says what is wrong
+
+
+def load_evaluation(path: Path) -> EvaluationRecipe:
+    """Load an evaluation from its file, or name every mistake in it."""
+    return evaluation_of(parse_toml(read_text(path), path), where=str(path))
+
+
+def evaluation_of(values: Mapping[str, Any], *, where: str) -> EvaluationRecipe:
+    """Make an evaluation of plain values; `where` they come from is said in front of every mistake."""
+    try:
+        return EvaluationRecipe.model_validate(values)
+    except ValidationError as error:
+        mistakes = list(dict.fromkeys(_mistakes(error, where)))
+    if len(mistakes) == 1:
+        raise RecipeError(mistakes[0])
+    raise RecipeError("\n  ".join([f"{len(mistakes)} mistakes in this evaluation:", *mistakes]))
+
+
+def _mistakes(error: ValidationError, where: str) -> Iterator[str]:
+    for detail in error.errors(include_url=False):
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
+        message = detail["msg"].removeprefix("Value error, ")
+        if detail["type"] == "extra_forbidden":
+            message = "unknown key"
+        elif detail["type"] == "missing":
+            message = "field required"
+        elif detail["type"] != "value_error":
+            message = f"got {got(detail['input'])}, wanted {_lower(message.removeprefix('Input should be '))}"
+        yield f"{where}: {place}: {message}" if place else f"{where}: {message}"
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]

@@ -1,0 +1,67 @@
+"""Numbers as people read them: shares in percent, differences in points, p-values, times."""
+
+from mada.evaluation.statistics import Comparison
+
+NOTHING = "–"
+REFERENCE = "reference"
+
+
+def share_text(share: float | None) -> str:
+    """Return a share as a percentage without its sign: `72.0`."""
+    return NOTHING if share is None else f"{100 * share:.1f}"
+
+
+def points_text(difference: float) -> str:
+    """Return a difference of shares in percentage points, with its sign: `−5.2`."""
+    # Adding 0.0 turns the −0.0 of a tiny negative difference into 0.0.
+    return f"{round(100 * difference, 1) + 0.0:+.1f}".replace("-", "−")
+
+
+def starred(comparison: Comparison) -> str:
+    """Return a difference in points with its stars: `−5.2 **`."""
+    return f"{points_text(comparison.difference)} {comparison.stars}".rstrip()
+
+
+def p_text(p: float | None) -> str:
+    """Return a p-value: `0.012`."""
+    if p is None:
+        return NOTHING
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def range_text(low: float | None, high: float | None) -> str:
+    """Return an interval of differences in points: `−1.0 to +2.5`."""
+    return NOTHING if low is None or high is None else f"{points_text(low)} to {points_text(high)}"
+
+
+def count_text(number: float) -> str:
+    """Return a mean of counts, without a fraction where it is whole: `6`, `5.9`."""
+    return f"{number:,.1f}".removesuffix(".0")
+
+
+def small_text(number: float | None) -> str:
+    """Return a small quantity with three digits that count, however small it is: `0.00412`."""
+    if number is None:
+        return NOTHING
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 seed`, `2 seeds`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def quoted(title: str) -> str:
+    """Return a title as it stands in a sentence."""
+    return f"“{title}”"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time for people: `42 s`, `3 min 5 s`, `2 h 7 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,50 @@
+"""The baselines' recipes on the real data: the first stage of each cuts what the recipe asks for."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mada.pipeline.context import Context
+from mada.pipeline.observing import SilentRunObserver
+from mada.pipeline.split import read_problems, split
+from mada.recipe import load_recipe
+from mada.run import Run
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes" / "baselines"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "still-3-lora",
+            {
+                "problems": 25_609,
+                "benchmark copies dropped": 0,
+                "duplicates dropped": 815,
+                "subset-1": 24_000,
+                "validation": 750,
+                "unused": 44,
+            },
+        ),
+        (
+            "deepscaler-lora",
+            {
+                "problems": 40_309,
+                "benchmark copies dropped": 11,
+                "duplicates dropped": 1_529,
+                "subset-1": 38_000,
+                "validation": 750,
+                "unused": 19,
+            },
+        ),
+    ],
+)
+def test_the_data_are_enough_and_nearly_all_are_used(
+    name: str, expected: dict[str, int], data_folder: Path, tmp_path: Path
+) -> None:
+    recipe = load_recipe(RECIPES / f"{name}.toml", overrides=[f"data.folder={data_folder}"])
+    with Run.open(tmp_path / name, recipe) as run:
+        assert asyncio.run(split(Context(run, recipe, SilentRunObserver()))) == expected
+        assert len(read_problems(run)) == expected["subset-1"] + expected["validation"]

@@ -1,0 +1,938 @@
+"""`mada evaluate` on a scripted model: everything it says is foretold by plain Python that knows what will be said.
+
+What a model says is a function of who it is, what it is asked, what it sees and the seed. So who says what is known
+before anybody is asked, and with it every answer, vote, token and average. Of mada only the seeds' paths are used for
+that, and the tokenizer.
+"""
+
+import asyncio
+import json
+import math
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations, permutations, product
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from scipy.stats import binom, ttest_ind
+from statsmodels.stats.multitest import multipletests
+from transformers import PreTrainedTokenizerBase
+from typer.testing import CliRunner
+
+from mada.cli import app
+from mada.evaluation.analysis import against_reference, at_k, pairwise
+from mada.evaluation.costs import bill_of, costs_of
+from mada.evaluation.effort import EFFORT, Effort
+from mada.evaluation.grid import Grid
+from mada.evaluation.ledger import Ledger, Transitions, ledger_of
+from mada.evaluation.summary import Summary
+from mada.models.adapters import AdapterStack, Lora
+from mada.models.adapters.peft_files import save_adapter
+from mada.models.engines.engine import Completion, Sampling
+from mada.models.engines.local.engine import EngineStatistics
+from mada.models.loading import load_base
+from mada.report.run_report import read_grid, read_summary
+from mada.run import StoredRun
+from mada.seeds import seed_for
+
+# --- What is evaluated -----------------------------------------------------------------------------------------------
+
+RUN_SEED, SEEDS, MAX_NEW_TOKENS = 11, 3, 64
+SIZES = {"small.jsonl": 3, "large.jsonl": 8, "middle.jsonl": 5}
+REFERENCE = "debate-2"
+SPEAKERS = {"base": "bare", "ada": "first", "bob": "second", "eve": "first"}
+"""Agents by name, and whose words they speak: ada and eve have one adapter between them."""
+WINDOWS = {"base": 1024, "ada": 1024, "bob": 1000, "eve": 1024}
+"""A window of its own makes bob's a second model, so that systems differ in what must be loaded for them."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A system as the evaluation file describes it."""
+
+    kind: str
+    agents: tuple[str, ...]
+    samples: int | None = None
+    matched_to: str | None = None
+    critics: tuple[str, ...] = ()
+    judge: str | None = None
+    rounds: int | None = None
+
+    @property
+    def toml(self) -> str:
+        values = {key: value for key, value in vars(self).items() if value not in (None, ())}
+        return "\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
+
+    @property
+    def is_measured_by_mean(self) -> bool:
+        return self.kind in ("single", "debate")
+
+    @property
+    def later_rounds(self) -> int:
+        return {"debate": (self.rounds or 2) - 1, "judge": 1, "best-of-n": 1}.get(self.kind, 0)
+
+    @property
+    def is_samples_of_one(self) -> bool:
+        return not self.later_rounds and len(set(self.agents)) == 1 and self.kind != "single"
+
+
+SYSTEMS = {
+    "single": Shape("single", ("base",)),
+    "mean": Shape("single", ("ada", "bob", "base")),
+    "vote": Shape("vote", ("ada",), samples=5),
+    "mixed-vote": Shape("vote", ("bob", "eve"), samples=5),
+    "weighted": Shape("weighted-vote", ("base", "bob"), samples=4),
+    "judge": Shape("judge", ("base",), samples=4, judge="bob"),
+    "best": Shape("best-of-n", ("ada", "bob", "base"), samples=4, critics=("bob", "ada", "bob")),
+    "debate-2": Shape("debate", ("ada", "bob", "base"), critics=("eve", "bob", "eve"), rounds=2),
+    "debate-3": Shape("debate", ("base", "base", "base"), critics=("base", "base"), rounds=3),
+    "matched-vote": Shape("vote", ("ada",), matched_to="debate-2"),
+    "matched-weighted": Shape("weighted-vote", ("base", "bob"), matched_to="debate-3"),
+    "matched-judge": Shape("judge", ("base",), matched_to="debate-2", judge="ada"),
+}
+DEBATES = ("debate-2", "debate-3")
+
+
+@dataclass(frozen=True)
+class Question:
+    id: str
+    text: str
+    truth: int
+
+
+def questions_of(name: str, count: int) -> list[Question]:
+    stem = name.removesuffix(".jsonl")
+    made = [Question(f"{stem}-{place}", f"{stem} sum {place}: {place} + 7", place + 7) for place in range(count)]
+    if stem == "middle":  # one that does not fit the window
+        made[2] = Question("middle-long", "middle sum long: " + "1 + " * 1500 + "1", 1501)
+    return made
+
+
+BENCHMARKS = {name: questions_of(name, count) for name, count in SIZES.items()}
+TRUTHS = {question.text: question.truth for questions in BENCHMARKS.values() for question in questions}
+
+
+def write_problems(folder: Path, benchmarks: Mapping[str, Sequence[Question]]) -> None:
+    for name, questions in benchmarks.items():
+        rows = [{"id": one.id, "problem": one.text, "answer": str(one.truth)} for one in questions]
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def evaluation_file(adapters: Mapping[str, Path]) -> str:
+    agents = [
+        f'[agents.{name}]\nmodel = "mada-nano"\nwindow = {WINDOWS[name]}\n'
+        + (f"adapter = {json.dumps(str(adapters[speaker]))}\n" if speaker in adapters else "")
+        for name, speaker in SPEAKERS.items()
+    ]
+    systems = [f"[[systems]]\nname = {json.dumps(name)}\n{shape.toml}\n" for name, shape in SYSTEMS.items()]
+    return f"""
+name = "oracle"
+seed = {RUN_SEED}
+seeds = {SEEDS}
+reference = "{REFERENCE}"
+price_per_hour = 3.6
+benchmarks = {json.dumps(list(SIZES))}
+[inference]
+max_new_tokens = {MAX_NEW_TOKENS}
+[grading]
+workers = 1
+[prompts]
+reasoning = "Solve: {{question}}"
+debate_header = "Others said:"
+debate_response = "<{{response}}>"
+debate_request = "Update."
+judge_header = "Candidates:"
+judge_request = "Choose."
+{"".join(agents)}{"".join(systems)}"""
+
+
+# --- What is said ----------------------------------------------------------------------------------------------------
+
+SKILL = {"bare": 0.35, "first": 0.6, "second": 0.5}
+BOX = re.compile(r"\\boxed\{(.*?)\}")
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply before it is tokens; every token has `sureness` for its log-probability, give or take."""
+
+    text: str
+    sureness: float
+    cut_off: bool
+
+    def completion(self, tokenizer: PreTrainedTokenizerBase) -> Completion:
+        tokens = tokenizer.encode(self.text, add_special_tokens=False)
+        if not self.cut_off:
+            tokens += tokenizer.encode("<|end|>", add_special_tokens=False)
+        log_probs = [self.sureness] * len(tokens)
+        log_probs[0], log_probs[-1] = log_probs[0] - 0.0625, log_probs[-1] + 0.0625  # the mean is the sureness itself
+        return Completion(tuple(tokens), tuple(log_probs), "length" if self.cut_off else "end")
+
+
+Script = Callable[[str, str, str, Sequence[str], int], Said]
+"""From speaker, kind of prompt, question, responses seen and seed to what is said."""
+
+
+def say(speaker: str, kind: str, question: str, seen: Sequence[str], seed: int) -> Said:
+    """Be right as often as skill has it, in several spellings; a critic or judge often takes over what it sees."""
+    chance = random.Random(f"{speaker}|{kind}|{question}|{'|'.join(seen)}|{seed}")
+    truth = TRUTHS[question]
+    wrong = truth + chance.choice([1, 1, 1, 2, 2, 30])
+    others = [int(Fraction(box)) for text in seen for box in BOX.findall(text)]
+    if others and chance.random() < {"debate": 0.5, "judge": 0.8}[kind]:
+        value = chance.choice(others)
+    else:
+        value = truth if chance.random() < SKILL[speaker] else wrong
+    spelling = f"{2 * value}/2" if chance.random() < 0.3 else str(value)
+    ending = f"it is \\boxed{{{spelling}}}" if chance.random() < 0.87 else "no idea"
+    text = f"Well{' so' * chance.randrange(12)} {ending}"
+    return Said(text, chance.choice([-0.25, -0.5, -2.0]), cut_off=chance.random() < 0.1)
+
+
+class KnownEngine:
+    """In place of the model: reads who is asked what, with which responses in sight, and says what the script says."""
+
+    slots = 8
+
+    def __init__(self, script: Script, tokenizer: PreTrainedTokenizerBase, *, context: int) -> None:
+        self.context = context
+        self.statistics = EngineStatistics()
+        self.requests: list[tuple[str, str, int]] = []
+        self._script, self._tokenizer = script, tokenizer
+
+    async def sample(
+        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+    ) -> list[Completion]:
+        prompt = str(self._tokenizer.decode(list(prompt_ids)))
+        speaker = "bare" if agent is None else Path(agent).name
+        self.requests.append((speaker, prompt, sampling.seed))
+        await asyncio.sleep(0.001 * (len(self.requests) % 3))  # replies come in another order than questions
+        asked, *rest = prompt.removeprefix("<|user|>").removesuffix("<|end|><|assistant|>").split("\n\n")
+        kind = {"": "ask", "Others said:": "debate", "Candidates:": "judge"}[rest[0] if rest else ""]
+        seen = [one.removeprefix("<").removesuffix(">") for one in rest[1:-1]]
+        said = self._script(speaker, kind, asked.removeprefix("Solve: "), seen, sampling.seed)
+        assert (n, sampling.temperature) == (1, 1.0)
+        completion = said.completion(self._tokenizer)
+        self.statistics.prompt_tokens += len(prompt_ids)
+        self.statistics.generated_tokens += len(completion.token_ids)
+        self.statistics.seconds += 0.25
+        return [completion]
+
+    async def close(self) -> None:
+        pass
+
+
+# --- The oracle: who says what ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Turn:
+    agent: str
+    speaker: str
+    prompt: str
+    seed: int
+    text: str = ""
+    sureness: float = 0.0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cut_off: bool = True
+    unfit: bool = True
+
+    @property
+    def answer(self) -> str | None:
+        found = BOX.findall(self.text)
+        return found[-1] if found else None
+
+    @property
+    def value(self) -> Fraction | None:
+        return None if self.answer is None else Fraction(self.answer)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One system on one question with one seed: what is said, and what follows from it."""
+
+    system: str
+    benchmark: str
+    seed: int
+    question: Question
+    rounds: tuple[tuple[Turn, ...], ...]
+
+    @property
+    def place(self) -> tuple[str, str, int, str]:
+        return self.system, self.benchmark, self.seed, self.question.id
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        return [turn for row in self.rounds for turn in row]
+
+    def right(self, turn: Turn) -> bool:
+        return turn.value == self.question.truth
+
+    @cached_property
+    def accuracy(self) -> float:
+        return fmean(self.right(turn) for turn in self.rounds[-1])
+
+    @cached_property
+    def votes(self) -> list[Fraction | None]:
+        """The vote of every round, as if the debate had ended there."""
+        return [majority(self.rounds[: number + 1])[0] for number in range(len(self.rounds))]
+
+    @cached_property
+    def verdict(self) -> tuple[Fraction | None, bool]:
+        """The system's one answer, and whether it was tied."""
+        kind = SYSTEMS[self.system].kind
+        if kind == "weighted-vote":
+            return weighted_majority(self.rounds[0])
+        return pick(self.rounds[0], self.rounds[-1]) if kind in ("judge", "best-of-n") else majority(self.rounds)
+
+    @cached_property
+    def verdict_right(self) -> bool:
+        return self.verdict[0] == self.question.truth
+
+    @cached_property
+    def first_vote_right(self) -> bool:
+        return self.votes[0] == self.question.truth
+
+    @cached_property
+    def measured(self) -> float:
+        return self.accuracy if SYSTEMS[self.system].is_measured_by_mean else float(self.verdict_right)
+
+    @cached_property
+    def generated(self) -> int:
+        return sum(turn.tokens for turn in self.turns)
+
+    def share(self, what: Callable[[Turn], bool]) -> float:
+        return fmean(what(turn) for turn in self.turns)
+
+
+def spelled(answers: Sequence[str]) -> tuple[int, str]:
+    """How a group of equal answers is spelled: as most do, then shortest, then first in the alphabet."""
+    return min((-answers.count(one), len(one), one) for one in answers)[1:]
+
+
+def groups_of(turns: Sequence[Turn]) -> dict[Fraction, list[str]]:
+    groups: dict[Fraction, list[str]] = defaultdict(list)
+    for turn in turns:
+        if turn.value is not None and turn.answer is not None:
+            groups[turn.value].append(turn.answer)
+    return groups
+
+
+def majority(rounds: Sequence[Sequence[Turn]]) -> tuple[Fraction | None, bool]:
+    """Most votes in the last round, else in the one before, and so on; then the shorter spelling, then the alphabet."""
+    last = groups_of(rounds[-1])
+    if not last:
+        return None, False
+    earlier = [Counter(turn.value for turn in row) for row in reversed(rounds[:-1])]
+    ranked = sorted(
+        last, key=lambda value: (-len(last[value]), [-row[value] for row in earlier], *spelled(last[value]))
+    )
+    return ranked[0], len(ranked) > 1 and len(last[ranked[0]]) == len(last[ranked[1]])
+
+
+def weighted_majority(turns: Sequence[Turn]) -> tuple[Fraction | None, bool]:
+    groups = groups_of(turns)
+    if not groups:
+        return None, False
+    weights = {value: math.fsum(math.exp(one.sureness) for one in turns if one.value == value) for value in groups}
+    best = max(weights.values())
+    tied = [value for value in groups if math.isclose(weights[value], best, rel_tol=1e-12)]
+    return min(tied, key=lambda value: spelled(groups[value])), len(tied) > 1
+
+
+def pick(candidates: Sequence[Turn], choosers: Sequence[Turn]) -> tuple[Fraction | None, bool]:
+    """The candidate that most choosers name; then the one that more candidates give, then the spelling."""
+    groups = groups_of(candidates)
+    named = Counter(turn.value for turn in choosers if turn.value in groups)
+    if not named:
+        return majority([candidates])
+    values = [value for value in named if value is not None]
+    ranked = sorted(values, key=lambda value: (-named[value], -len(groups[value]), *spelled(groups[value])))
+    return ranked[0], len(ranked) > 1 and named[ranked[0]] == named[ranked[1]]
+
+
+class Oracle:
+    """Foretells every item of the evaluation."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        fixed = [name for name, shape in SYSTEMS.items() if shape.matched_to is None]
+        self.items = [self._item(*place, count=len(self._seats(place[0]))) for place in self._places(fixed)]
+        self._measure_tokens()
+        self.items += [
+            self._item(*place, count=self._samples(*place)) for place in self._places(set(SYSTEMS) - {*fixed})
+        ]
+        self.by_place = {item.place: item for item in self.items}
+
+    def of(self, system: str) -> list[Item]:
+        return [item for item in self.items if item.system == system]
+
+    @cached_property
+    def sampled(self) -> dict[tuple[str, str, int], Turn]:
+        """What has to be sampled at all: whoever says the same to the same with the same seed shares it."""
+        turns = [turn for item in self.items for turn in item.turns if not turn.unfit]
+        return {(turn.speaker, turn.prompt, turn.seed): turn for turn in turns}
+
+    def average(self, system: str, value: Callable[[Item], float]) -> float:
+        return fmean(self.seed_averages(system, value))
+
+    def seed_averages(self, system: str, value: Callable[[Item], float]) -> list[float]:
+        return [fmean(self.benchmark_means(system, name, value)[seed] for name in BENCHMARKS) for seed in range(SEEDS)]
+
+    def benchmark_means(self, system: str, benchmark: str, value: Callable[[Item], float]) -> list[float]:
+        items = [item for item in self.of(system) if item.benchmark == benchmark]
+        return [fmean(value(item) for item in items if item.seed == seed) for seed in range(SEEDS)]
+
+    @staticmethod
+    def weight(item: Item) -> float:
+        """A question's weight in all averages: every benchmark has the same."""
+        return 1 / len(BENCHMARKS) / SEEDS / len(BENCHMARKS[item.benchmark])
+
+    @staticmethod
+    def _places(systems: Sequence[str] | set[str]) -> Iterator[tuple[str, str, int, int]]:
+        for system, benchmark, seed in product(sorted(systems), BENCHMARKS, range(SEEDS)):
+            for place in range(len(BENCHMARKS[benchmark])):
+                yield system, benchmark, seed, place
+
+    @staticmethod
+    def _seats(system: str, count: int | None = None) -> list[str]:
+        shape = SYSTEMS[system]
+        return [shape.agents[seat % len(shape.agents)] for seat in range(count or shape.samples or len(shape.agents))]
+
+    def _item(self, system: str, benchmark: str, seed: int, place: int, *, count: int) -> Item:
+        shape, question = SYSTEMS[system], BENCHMARKS[benchmark][place]
+        root = seed_for(RUN_SEED, "evaluate", benchmark, seed, question.id)
+        rounds = [self._round(self._seats(system, count), "ask", question, (), root, 1)]
+        critics = (shape.judge,) if shape.judge else shape.critics
+        for number in range(2, 2 + shape.later_rounds):
+            kind = "judge" if shape.judge else "debate"
+            rounds.append(self._round(critics, kind, question, rounds[-1], root, number))
+        return Item(system, benchmark, seed, question, tuple(rounds))
+
+    def _round(
+        self, agents: Sequence[str], kind: str, question: Question, before: Sequence[Turn], root: int, number: int
+    ) -> tuple[Turn, ...]:
+        seen = [turn.text + " [cut off at the token limit]" * turn.cut_off for turn in before]
+        texts = [f"Solve: {question.text}"]
+        if kind == "debate":
+            texts += ["Others said:", *(f"<{text}>" for text in seen), "Update."]
+        if kind == "judge":
+            texts += ["Candidates:", *(f"<{text}>" for text in seen), "Choose."]
+        # The model's chat template by hand.
+        prompt = "<|user|>" + "\n\n".join(texts) + "<|end|><|assistant|>"
+        length = len(self._tokenizer.encode(prompt, add_special_tokens=False))
+        turns: list[Turn] = []
+        for seat, agent in enumerate(agents):
+            name = f"{agent} as judge" if kind == "judge" else agent
+            seed = seed_for(root, "turn", number, seat)
+            if length > WINDOWS[agent] - MAX_NEW_TOKENS:
+                assert question.id == "middle-long", "nothing else is meant to be too long"
+                turns.append(Turn(name, SPEAKERS[agent], prompt, seed))
+                continue
+            said = say(SPEAKERS[agent], kind, question.text, seen, seed)
+            tokens = len(self._tokenizer.encode(said.text, add_special_tokens=False)) + (not said.cut_off)
+            turns.append(
+                Turn(
+                    *(name, SPEAKERS[agent], prompt, seed, said.text, said.sureness),
+                    tokens=tokens,
+                    prompt_tokens=length,
+                    cut_off=said.cut_off,
+                    unfit=False,
+                )
+            )
+        return tuple(turns)
+
+    def _measure_tokens(self) -> None:
+        of_systems: dict[tuple[str, str], list[int]] = defaultdict(list)
+        of_agents: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for item in self.items:
+            of_systems[item.system, item.benchmark].append(item.generated)
+            for turn in item.rounds[0]:
+                of_agents[turn.agent, item.benchmark].append(turn.tokens)
+        self._of_systems = {key: Fraction(sum(values), len(values)) for key, values in of_systems.items()}
+        self._of_agents = {key: Fraction(sum(values), len(values)) for key, values in of_agents.items()}
+
+    def _samples(self, system: str, benchmark: str, seed: int, place: int) -> int:
+        """As many samples as the other's tokens allow on average, a judge's reply counted as one of them."""
+        shape = SYSTEMS[system]
+        one = sum(self._of_agents[agent, benchmark] for agent in shape.agents) / len(shape.agents)
+        mean = max(Fraction(1), self._of_systems[shape.matched_to or "", benchmark] / one - shape.later_rounds)
+        number = seed * len(BENCHMARKS[benchmark]) + place
+        return max(1, math.floor((number + 1) * mean) - math.floor(number * mean))
+
+
+# --- The evaluation, held once ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Held:
+    """An evaluation as it lies on the disk, what the engine was asked, and what the terminal showed."""
+
+    run: StoredRun
+    engines: Sequence[KnownEngine]
+    shown: str
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.run.path("records", f"{name}.jsonl").read_text().splitlines()]
+
+    @cached_property
+    def grid(self) -> Grid:
+        grid = read_grid(self.run)
+        assert grid is not None
+        return grid
+
+    @cached_property
+    def summary(self) -> Summary:
+        summary = read_summary(self.run)
+        assert summary is not None
+        return summary
+
+    @cached_property
+    def efforts(self) -> list[Effort]:
+        return [Effort(**line) for line in self.lines(EFFORT)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerBase:
+    return load_base("mada-nano", device="cpu").tokenizer
+
+
+@pytest.fixture(scope="module")
+def adapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two adapters of different sizes, named after who speaks through them."""
+    folders: dict[str, Path] = {}
+    for rank, name in enumerate(("first", "second"), start=2):
+        base = load_base("mada-nano", device="cpu")
+        stack = AdapterStack.attach(base.model, (name,), Lora(rank, 8.0, dropout=0.0))
+        generator = torch.Generator().manual_seed(rank)
+        own = stack.tensors(name)
+        stack.assign(name, {key: torch.randn(one.shape, generator=generator) for key, one in own.items()})
+        folders[name] = tmp_path_factory.mktemp("adapters") / name
+        save_adapter(stack, name, folders[name], base_name="mada-nano")
+    return folders
+
+
+def evaluate(folder: Path, *words: str, script: Script, tokenizer: PreTrainedTokenizerBase) -> Held:
+    """Type `mada evaluate` in a folder, with the script in the model's place."""
+    engines: list[KnownEngine] = []
+
+    def make(model: object, stack: object, *, context: int, rows: int | None) -> KnownEngine:
+        engines.append(KnownEngine(script, tokenizer, context=context))
+        return engines[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("mada.pipeline.cast.LocalEngine", make)
+        # It silences libraries for the rest of the process, which other tests may want to hear.
+        patch.setattr("mada.cli.evaluate.quieten", lambda: None)
+        patch.setattr("torch.set_num_threads", lambda count: None)
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        screen = CliRunner(env={"COLUMNS": "250", "TERM": "dumb"})
+        done = screen.invoke(app, ["evaluate", *words, "--out", "results"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return Held(StoredRun.read(folder / "results"), engines, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def held(
+    tmp_path_factory: pytest.TempPathFactory, adapters: dict[str, Path], tokenizer: PreTrainedTokenizerBase
+) -> Held:
+    folder = tmp_path_factory.mktemp("evaluation")
+    write_problems(folder, BENCHMARKS)
+    (folder / "rivals.toml").write_text(evaluation_file(adapters))
+    return evaluate(folder, "rivals.toml", script=say, tokenizer=tokenizer)
+
+
+@pytest.fixture(scope="module")
+def oracle(tokenizer: PreTrainedTokenizerBase) -> Oracle:
+    return Oracle(tokenizer)
+
+
+def about(value: float | None) -> Any:
+    return None if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+def standard_error(values: Sequence[float]) -> float:
+    return stdev(values) / math.sqrt(len(values))
+
+
+# --- The comparison --------------------------------------------------------------------------------------------------
+
+
+def test_the_foretold_evaluation_has_something_of_everything(oracle: Oracle) -> None:
+    for name in SYSTEMS:
+        items = oracle.of(name)
+        assert 0 < oracle.average(name, lambda item: item.measured) < 1
+        assert {item.verdict_right for item in items} == {True, False}
+        if name not in ("single", "judge", "matched-judge", "weighted", "matched-weighted"):
+            assert any(item.verdict[1] for item in items), "some votes are tied"
+        assert any(turn.cut_off and not turn.unfit for item in items for turn in item.turns)
+        assert any(turn.answer is None and not turn.unfit for item in items for turn in item.turns)
+        assert sum(turn.unfit for item in items for turn in item.turns) == sum(
+            len(item.turns) for item in items if item.question.id == "middle-long"
+        )
+    for name in DEBATES:
+        passed = {(item.first_vote_right, item.verdict_right) for item in oracle.of(name)}
+        assert len(passed) == 4, "debates correct and damage"
+    sizes = {len(item.rounds[0]) for item in oracle.of("matched-vote")}
+    assert len(sizes) > 1, "the budget is no whole number"
+    assert any(item.verdict[1] for item in [*oracle.of("weighted"), *oracle.of("matched-weighted")])
+    verdicts = [(item.verdict_right, item.first_vote_right) for item in oracle.of("judge")]
+    assert len(set(verdicts)) == 4, "a judge overrules the vote, for better and worse"
+    weighted = [(item.verdict_right, item.first_vote_right) for item in oracle.of("matched-weighted")]
+    assert len(set(weighted)) > 2, "weights change the vote"
+
+
+def test_every_question_is_recorded_as_foretold(held: Held, oracle: Oracle) -> None:
+    scores = {(one["system"], one["benchmark"], one["seed"], one["problem"]): one for one in held.lines("scores")}
+    assert len(held.lines("scores")) == len(scores) == len(SYSTEMS) * SEEDS * sum(SIZES.values())
+    assert scores.keys() == oracle.by_place.keys()
+    for place, item in oracle.by_place.items():
+        score = scores[place]
+        wanted: dict[str, list[list[Any]]] = {
+            "agents": [[turn.agent for turn in row] for row in item.rounds],
+            "answers": [[turn.answer for turn in row] for row in item.rounds],
+            "correct": [[item.right(turn) for turn in row] for row in item.rounds],
+            "tokens": [[turn.tokens for turn in row] for row in item.rounds],
+            "prompts": [[turn.prompt_tokens for turn in row] for row in item.rounds],
+        }
+        assert {key: score[key] for key in wanted} == wanted, place
+        numbered = [group for row in score["groups"] for group in row]
+        values = [turn.value for turn in item.turns]
+        assert renamed(numbered) == renamed(values), place
+        assert score["verdict_correct"] == item.verdict_right, place
+        assert score["first_vote_correct"] == item.first_vote_right, place
+        assert score["tie"] == item.verdict[1], place
+        assert score["truncated"] == sum(turn.cut_off for turn in item.turns)
+        assert score["unfit"] == sum(turn.unfit for turn in item.turns)
+        assert score["shortened"] == 0
+
+
+def renamed(names: Sequence[object]) -> list[int | None]:
+    """Number names in the order in which they first occur; None stays."""
+    order = list(dict.fromkeys(name for name in names if name is not None))
+    return [None if name is None else order.index(name) for name in names]
+
+
+def test_every_debate_is_kept_word_for_word(held: Held, oracle: Oracle) -> None:
+    transcripts = held.lines("transcripts")
+    assert len(transcripts) == sum(len(oracle.of(name)) for name in DEBATES)
+    for one in transcripts:
+        item = oracle.by_place[one["system"], one["benchmark"], one["seed"], one["problem"]]
+        assert one["reference"] == str(item.question.truth)
+        said = [
+            [(turn["prompt"], turn["response"]["text"]) for turn in row["turns"]] for row in one["debate"]["rounds"]
+        ]
+        assert said == [[("" if turn.unfit else turn.prompt, turn.text) for turn in row] for row in item.rounds]
+        answer = one["debate"]["verdict"]["answer"]
+        assert (None if answer is None else Fraction(answer)) == item.verdict[0]
+
+
+def test_each_sample_is_sampled_once_and_shared(held: Held, oracle: Oracle) -> None:
+    requests = [request for engine in held.engines for request in engine.requests]
+    assert len(requests) == len(set(requests)) == len(held.lines("samples"))
+    assert set(requests) == oracle.sampled.keys()
+    for engine in held.engines:
+        assert {speaker == "second" for speaker, _, _ in engine.requests} <= {engine.context == WINDOWS["bob"]}
+    bill = bill_of(held.grid, held.efforts, price_per_hour=3.6)
+    turns = [turn for item in oracle.items for turn in item.turns]
+    assert (bill.completions.asked, bill.completions.computed) == (len(turns), len(oracle.sampled))
+    sampled = oracle.sampled.values()
+    assert bill.generated_tokens.asked == sum(turn.tokens for turn in turns)
+    assert bill.generated_tokens.computed == sum(turn.tokens for turn in sampled)
+    assert bill.prompt_tokens.asked == sum(turn.prompt_tokens for turn in turns)
+    assert bill.prompt_tokens.computed == sum(turn.prompt_tokens for turn in sampled)
+    assert bill.completions.saved == about(1 - len(oracle.sampled) / len(turns))
+    assert bill.busy_seconds == about(0.25 * len(oracle.sampled))
+    seconds = sum(effort.seconds for effort in held.efforts)
+    assert (bill.seconds, bill.accelerator_seconds) == (about(seconds), None)
+    assert bill.money == about(seconds / 1000)
+    assert bill.tokens_per_second == about(sum(turn.tokens for turn in sampled) / seconds)
+    [evaluated, _] = held.run.finished_stages()
+    assert evaluated.summary["completions wanted"] == len(turns)
+    assert evaluated.summary["of these sampled"] == len(oracle.sampled)
+    assert evaluated.summary["questions"] == SEEDS * sum(SIZES.values())
+
+
+def test_the_summary_is_as_foretold(held: Held, oracle: Oracle) -> None:
+    summary = held.summary
+    assert [one.system.name for one in summary.systems] == list(SYSTEMS)
+    assert (dict(summary.benchmarks), summary.seeds) == (SIZES, tuple(range(SEEDS)))
+    assert list(summary.benchmarks) == list(SIZES)
+    reference = oracle.seed_averages(REFERENCE, lambda item: item.measured)
+    for one in summary.systems:
+        name = one.system.name
+        averages = oracle.seed_averages(name, lambda item: item.measured)
+        verdicts = oracle.seed_averages(name, lambda item: item.verdict_right)
+        assert one.seed_averages == about_all(averages)
+        for estimate, values in [(one.accuracy, averages), (one.verdict, verdicts)]:
+            assert (estimate.mean, estimate.count) == (about(fmean(values)), SEEDS)
+            assert estimate.standard_error == about(standard_error(values))
+        for benchmark, estimate in one.benchmarks.items():
+            means = oracle.benchmark_means(name, benchmark, lambda item: item.measured)
+            assert (estimate.mean, estimate.standard_error) == (about(fmean(means)), about(standard_error(means)))
+        assert one.calls == about(oracle.average(name, lambda item: len(item.turns)))
+        assert one.tokens == about(oracle.average(name, lambda item: item.generated))
+        assert one.truncated == about(oracle.average(name, lambda item: item.share(lambda turn: turn.cut_off)))
+        assert one.unanswered == about(oracle.average(name, lambda item: item.share(lambda turn: turn.answer is None)))
+        assert one.unfit == about(1 / len(BENCHMARKS) / SIZES["middle.jsonl"])
+        assert one.ties == about(oracle.average(name, lambda item: item.verdict[1]))
+        if name in DEBATES:
+            assert one.improves == about(oracle.average(name, lambda item: item.verdict_right > item.first_vote_right))
+            assert one.damages == about(oracle.average(name, lambda item: item.verdict_right < item.first_vote_right))
+        else:
+            assert (one.improves, one.damages) == (None, None)
+        if name == REFERENCE:
+            assert one.against_reference is None
+        else:
+            assert one.against_reference is not None
+            assert (one.against_reference.difference, one.against_reference.p) == welch(averages, reference)
+
+
+def about_all(values: Sequence[float]) -> Any:
+    return pytest.approx(tuple(values), rel=1e-9, abs=1e-12)
+
+
+def welch(first: Sequence[float], second: Sequence[float]) -> tuple[Any, Any]:
+    """What scipy says about two samples: the difference, and how likely it is by chance."""
+    return about(fmean(first) - fmean(second)), about(p_value(first, second))
+
+
+def p_value(first: Sequence[float], second: Sequence[float]) -> float:
+    result: Any = ttest_ind(first, second, equal_var=False)
+    return float(result.pvalue)
+
+
+def test_the_comparisons_are_as_foretold(held: Held, oracle: Oracle) -> None:
+    averages = {name: oracle.seed_averages(name, lambda item: item.measured) for name in SYSTEMS}
+    matrix = pairwise(held.grid)
+    assert set(matrix.comparisons) == set(permutations(SYSTEMS, 2))
+    for (row, column), comparison in matrix.comparisons.items():
+        assert (comparison.difference, comparison.p) == welch(averages[row], averages[column])
+
+    others = [name for name in SYSTEMS if name != REFERENCE]
+    compared = against_reference(held.grid)
+    assert [one.system.name for one in compared] == others
+    p_values = [p_value(averages[name], averages[REFERENCE]) for name in others]
+    assert [one.holm for one in compared] == about_list(multipletests(p_values, method="holm")[1])
+    assert [one.benjamini_hochberg for one in compared] == about_list(multipletests(p_values, method="fdr_bh")[1])
+    for one in compared:
+        name = one.system.name
+        verdicts = [oracle.seed_averages(system, lambda item: item.verdict_right) for system in (name, REFERENCE)]
+        assert (one.verdicts.difference, one.verdicts.p) == welch(*verdicts)
+        difference = fmean(averages[name]) - fmean(averages[REFERENCE])
+        assert one.permutation.difference == about(difference)
+        mostly = [problems_mostly_right(oracle, system) for system in (name, REFERENCE)]
+        table = Counter(zip(*mostly, strict=True))
+        assert (one.mcnemar.both, one.mcnemar.only_first) == (table[True, True], table[True, False])
+        assert (one.mcnemar.only_second, one.mcnemar.neither) == (table[False, True], table[False, False])
+        assert one.bootstrap.value == about(difference)
+
+
+def about_list(values: Any) -> Any:
+    return pytest.approx([float(value) for value in values], rel=1e-9)
+
+
+def problems_mostly_right(oracle: Oracle, system: str) -> list[bool]:
+    values: dict[str, list[float]] = defaultdict(list)
+    for item in oracle.of(system):
+        values[item.question.id].append(item.measured)
+    return [fmean(values[problem]) > 0.5 + 1e-9 for problem in sorted(values)]
+
+
+def test_the_ledger_is_as_foretold(held: Held, oracle: Oracle) -> None:
+    for system in held.grid.plan.systems:
+        ledger = ledger_of(held.grid, system)
+        if SYSTEMS[system.name].later_rounds:
+            assert ledger is not None
+            compare_ledger(ledger, oracle.of(system.name))
+        else:
+            assert ledger is None
+
+
+def compare_ledger(ledger: Ledger, items: Sequence[Item]) -> None:
+    votes = [(item, [vote == item.question.truth for vote in item.votes]) for item in items]
+    steps = len(items[0].rounds) - 1
+    assert len(ledger.votes) == steps
+    for step in range(steps):
+        compare_transitions(ledger.votes[step], [(item, (row[step], row[step + 1]), 1.0) for item, row in votes])
+    compare_transitions(ledger.overall, [(item, (row[0], row[-1]), 1.0) for item, row in votes])
+
+    turns: dict[str, list[tuple[Item, tuple[bool, bool], float]]] = defaultdict(list)
+    sources: dict[str, list[tuple[Item, str, bool, float]]] = defaultdict(list)
+    for item, right in votes:
+        part = 1 / sum(len(row) for row in item.rounds[1:])
+        for number, row in enumerate(item.rounds[1:]):
+            before = {turn.value for turn in item.rounds[number]}
+            for turn in row:
+                if turn.value is None:
+                    source = "none"
+                elif turn.value == item.votes[number]:
+                    source = "majority"
+                else:
+                    source = "minority" if turn.value in before else "new"
+                turns[turn.agent].append((item, (right[number], item.right(turn)), part))
+                sources[turn.agent].append((item, source, item.right(turn), part))
+    assert ledger.turns.keys() == ledger.copying_by_critic.keys() == turns.keys()
+    for critic, taken in turns.items():
+        compare_transitions(ledger.turns[critic], taken)
+        compare_copying(ledger.copying_by_critic[critic], sources[critic])
+    compare_copying(ledger.copying, [one for taken in sources.values() for one in taken])
+
+    assert [one.right for one in ledger.by_right] == list(range(max(len(item.rounds[0]) for item in items) + 1))
+    for outcome in ledger.by_right:
+        such = [item for item in items if sum(map(item.right, item.rounds[0])) == outcome.right]
+        share = sum(map(Oracle.weight, such))
+        assert (outcome.count, outcome.share) == (len(such), about(share))
+        if such:
+            assert outcome.accuracy == about(sum(Oracle.weight(item) * item.accuracy for item in such) / share)
+            right = [Oracle.weight(item) for item in such if item.votes[-1] == item.question.truth]
+            assert outcome.vote == about(sum(right) / share)
+        else:
+            assert (outcome.accuracy, outcome.vote) == (None, None)
+
+
+def compare_transitions(found: Transitions, passed: Sequence[tuple[Item, tuple[bool, bool], float]]) -> None:
+    total = sum(Oracle.weight(item) * part for item, _, part in passed)
+
+    def share(*wanted: bool) -> Any:
+        return about(sum(Oracle.weight(item) * part for item, one, part in passed if one == wanted) / total)
+
+    assert (found.right_to_right, found.right_to_wrong) == (share(True, True), share(True, False))
+    assert (found.wrong_to_right, found.wrong_to_wrong) == (share(False, True), share(False, False))
+
+
+def compare_copying(found: Mapping[Any, Any], taken: Sequence[tuple[Item, str, bool, float]]) -> None:
+    weights = [(Oracle.weight(item) * part, source, right) for item, source, right, part in taken]
+    total = sum(weight for weight, _, _ in weights)
+    assert set(found) == {"majority", "minority", "new", "none"}
+    for source, one in found.items():
+        share = sum(weight for weight, name, _ in weights if name == source)
+        assert one.share == about(share / total)
+        right = sum(weight for weight, name, is_right in weights if name == source and is_right)
+        assert one.accuracy == about(right / share if share else None)
+
+
+def test_the_costs_are_as_foretold(held: Held, oracle: Oracle, adapters: Mapping[str, Path]) -> None:
+    assert len({numbers_in(folder) for folder in adapters.values()}) == 2
+    seconds = sum(effort.seconds for effort in held.efforts)
+    sampled = sum(turn.tokens for turn in oracle.sampled.values())
+    for system in held.grid.plan.systems:
+        shape = SYSTEMS[system.name]
+        accuracy = oracle.average(system.name, lambda item: item.measured)
+        tokens = oracle.average(system.name, lambda item: item.generated)
+        costs = costs_of(held.grid, system, efforts=held.efforts, price_per_hour=3.6, base=0.25)
+        assert [one.number for one in costs.rounds] == list(range(1, shape.later_rounds + 2))
+        for place, one in enumerate(costs.rounds):
+            assert one.role == ("critic" if place else "generator")
+            assert one.calls == about(oracle.average(system.name, lambda item, at=place: len(item.rounds[at])))
+            assert one.generated_tokens == about(
+                oracle.average(system.name, lambda item, at=place: sum(turn.tokens for turn in item.rounds[at]))
+            )
+            assert one.prompt_tokens == about(
+                oracle.average(system.name, lambda item, at=place: sum(turn.prompt_tokens for turn in item.rounds[at]))
+            )
+        assert costs.calls == about(oracle.average(system.name, lambda item: len(item.turns)))
+        assert costs.generated_tokens == about(tokens)
+        assert costs.prompt_tokens == about(
+            oracle.average(system.name, lambda item: sum(turn.prompt_tokens for turn in item.turns))
+        )
+        assert costs.tokens_per_right_answer == about(tokens / accuracy)
+        seated = {SPEAKERS[agent] for agent in (*shape.agents, *shape.critics, *filter(None, [shape.judge]))}
+        trained = sum(numbers_in(adapters[speaker]) for speaker in seated if speaker in adapters)
+        assert costs.parameters == trained
+        assert costs.gain_per_parameter == about((accuracy - 0.25) / trained * 1e12 if trained else None)
+        assert costs.seconds == about(seconds / sampled * tokens)
+        assert costs.money == about(seconds / sampled * tokens / 1000)
+        assert costs.accelerator_seconds is None
+
+
+def numbers_in(adapter: Path) -> int:
+    with safe_open(adapter / "adapter_model.safetensors", framework="pt") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+
+
+def test_what_k_samples_reach_is_as_foretold(held: Held, oracle: Oracle) -> None:
+    curves = {curve.system.name: curve.points for curve in at_k(held.grid)}
+    assert set(curves) == {name for name, shape in SYSTEMS.items() if shape.is_samples_of_one}
+    for name, points in curves.items():
+        most = min(len(item.rounds[0]) for item in oracle.of(name))
+        assert [point.k for point in points] == list(range(1, most + 1))
+        for point in points:
+            passed = oracle.seed_averages(name, lambda item, k=point.k: fmean(passes(item, k)))
+            voted = oracle.seed_averages(name, lambda item, k=point.k: fmean(wins(item, k)))
+            for estimate, values in [(point.passed, passed), (point.majority, voted)]:
+                assert (estimate.mean, estimate.standard_error) == (about(fmean(values)), about(standard_error(values)))
+
+
+def passes(item: Item, k: int) -> Iterator[bool]:
+    """Say of every choice of k samples whether one of them is right."""
+    for chosen in combinations(item.rounds[0], k):
+        yield any(map(item.right, chosen))
+
+
+def wins(item: Item, k: int) -> Iterator[float]:
+    """Say of every choice of k samples how likely its vote is right, tied answers having equal chances."""
+    for chosen in combinations(item.rounds[0], k):
+        votes = Counter(turn.value for turn in chosen if turn.value is not None)
+        best = [value for value, count in votes.items() if count == max(votes.values())]
+        yield best.count(Fraction(item.question.truth)) / len(best) if best else 0.0
+
+
+def test_the_tables_show_what_was_foretold(held: Held, oracle: Oracle) -> None:
+    report = held.run.path("report.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in report.splitlines() if line[:1] == "|"]
+    heading, _, *body = rows
+    for name, row in zip(SYSTEMS, body, strict=False):
+        cells = dict(zip(heading, row, strict=True))
+        averages = oracle.seed_averages(name, lambda item: item.measured)
+        wanted = f"{100 * fmean(averages):.1f} ± {100 * standard_error(averages):.1f}"
+        assert cells["accuracy"] == wanted
+        assert cells["tokens"] == f"{oracle.average(name, lambda item: item.generated):,.0f}"
+        for benchmark in SIZES:
+            mean = fmean(oracle.benchmark_means(name, benchmark, lambda item: item.measured))
+            assert cells[benchmark].startswith(f"{100 * mean:.1f} ± ")
+        [line] = [line for line in held.shown.splitlines() if line.strip().startswith(row[0][:20]) and wanted in line]
+        assert cells["tokens"] in line
+
+
+# --- A model of which only the chance is known -----------------------------------------------------------------------
+
+CHANCE = 0.37
+
+
+def toss(speaker: str, kind: str, question: str, seen: Sequence[str], seed: int) -> Said:
+    """Be right with a chance that only the seed decides; whoever is wrong is wrong in the same way."""
+    truth = int(question.rsplit(" ", 1)[1])
+    value = truth if random.Random(f"toss {seed}").random() < CHANCE else truth + 1
+    return Said(f"\\boxed{{{value}}}", -1.0, cut_off=False)
+
+
+def test_accuracies_are_within_four_sigmas_of_the_models_chance(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    questions = [Question(f"p{place}", f"What is {place}", place) for place in range(250)]
+    write_problems(tmp_path, {"many.jsonl": questions})
+    prompts = '[prompts]\nreasoning = "Solve: {question}"\n'
+    systems = '[[systems]]\nkind = "single"\nagents = ["m"]\n[[systems]]\nkind = "vote"\nagents = ["m"]\nsamples = 5\n'
+    (tmp_path / "file.toml").write_text(
+        f'benchmarks = ["many.jsonl"]\nseeds = 3\n[grading]\nworkers = 1\n{prompts}'
+        f'[agents.m]\nmodel = "mada-nano"\n{systems}'
+    )
+    summary = evaluate(tmp_path, "file.toml", script=toss, tokenizer=tokenizer).summary
+    for one, chance in zip(summary.systems, (CHANCE, float(binom.sf(2, 5, CHANCE))), strict=True):
+        sigma = math.sqrt(chance * (1 - chance) / (3 * len(questions)))
+        assert abs(one.accuracy.mean - chance) < 4 * sigma
+        # The standard error over three seeds is a rough estimate of the same sigma.
+        assert one.accuracy.standard_error is not None
+        assert 0.05 < one.accuracy.standard_error / sigma < 4

@@ -1,0 +1,296 @@
+"""`mada evaluate` and `mada ablate`, as a user types them, on the embedded model; and what mistakes end in."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from mada.cli import app, main
+from mada.report.run_report import read_summary
+from mada.run import StoredRun
+
+RECIPE = """
+name = "tiny"
+[model]
+name = "mada-nano"
+window = 384
+[data]
+train = "abacus-short"
+subset_size = 4
+validation_size = 2
+decontaminate = []
+[team]
+generators = 2
+critics = 2
+[lora]
+rank = 2
+alpha = 4
+[grading]
+workers = 1
+[training]
+batch_size = 4
+group_size = 4
+learning_rate = 1e-3
+max_new_tokens = 48
+steps = 1
+validate_every = 1
+[prompts]
+judge_header = "These are the recent opinions from other agents:"
+judge_request = "Using each response as additional advice, can you give an updated answer to the question?"
+[engine]
+rows = 64
+[inference]
+max_new_tokens = 64
+[evaluation]
+benchmarks = ["abacus-easy"]
+seeds = 2
+problems = 2
+"""
+FILE = """
+name = "rivals"
+benchmarks = ["abacus-easy", "{problems}"]
+seeds = 2
+problems = 2
+reference = "team"
+[inference]
+max_new_tokens = 64
+[grading]
+workers = 1
+[agents.bare]
+model = "mada-nano"
+window = 384
+[agents.trained]
+model = "mada-nano"
+window = 384
+adapter = "{adapter}"
+[[systems]]
+kind = "single"
+agents = ["bare"]
+[[systems]]
+kind = "vote"
+agents = ["trained", "bare"]
+samples = 3
+[[systems]]
+kind = "debate"
+name = "team"
+title = "Trained and bare"
+agents = ["trained", "bare"]
+critics = ["trained"]
+[[systems]]
+kind = "weighted-vote"
+agents = ["bare"]
+matched_to = "team"
+[[systems]]
+kind = "best-of-n"
+agents = ["bare"]
+samples = 2
+critics = ["trained"]
+"""
+WIDE = {"COLUMNS": "220", "TERM": "dumb"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_this_process():
+    """Let the command run where PyTorch is loaded already, and leave no trace here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("run", "evaluate"):
+            patch.setattr(f"mada.cli.{module}.quieten", lambda: None)
+        patch.setattr("torch.set_num_threads", lambda count: None)
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        yield
+
+
+def mada(*words):
+    """Run a command that works, and return what it printed."""
+    done = CliRunner(env=WIDE).invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """Run a command that is a mistake, and return the one message it ends in."""
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["mada", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 2
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        assert printed.err.startswith("mada: ")
+        return printed.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run of two generators and two critics."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "tiny.toml").write_text(RECIPE)
+    mada("run", folder / "tiny.toml", "--run", folder / "run")
+    problems = folder / "mine.jsonl"
+    rows = [{"problem": f"Calculate {n} + {n}.", "answer": str(2 * n), "id": f"mine/{n}"} for n in (12, 34)]
+    problems.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return SimpleNamespace(recipe=folder / "tiny.toml", folder=folder / "run", problems=problems)
+
+
+@pytest.fixture
+def evaluation_file(finished, tmp_path):
+    path = tmp_path / "rivals.toml"
+    adapter = finished.folder / "adapters" / "generator-1"
+    path.write_text(FILE.format(problems=finished.problems, adapter=adapter))
+    return path
+
+
+def records(folder, name):
+    return [json.loads(line) for line in (folder / "records" / f"{name}.jsonl").read_text().splitlines()]
+
+
+def test_an_evaluation_file(evaluation_file, tmp_path, finished):
+    printed = mada("evaluate", evaluation_file, "--out", tmp_path / "out")
+    assert "Trained and bare" in printed
+    assert f"report: {tmp_path / 'out' / 'report.md'}" in printed
+    summary = read_summary(StoredRun.read(tmp_path / "out"))
+    assert summary is not None
+    assert [one.system.name for one in summary.systems] == ["single", "vote", "team", "weighted-vote", "best-of-n"]
+    assert list(summary.benchmarks.items()) == [("abacus-easy", 2), (str(finished.problems), 2)]
+    by_name = {one.system.name: one for one in summary.systems}
+    assert [by_name[name].calls for name in ("single", "vote", "team", "best-of-n")] == [1, 3, 3, 3]
+    assert by_name["team"].system.parameters == by_name["vote"].system.parameters == 33_920, "rank 2, counted once"
+    assert by_name["single"].system.parameters == 0
+    assert (tmp_path / "out" / "report.md").read_text().startswith("# rivals")
+
+
+def test_the_same_command_again_samples_nothing_and_shows_the_same_table(evaluation_file, tmp_path):
+    first = mada("evaluate", evaluation_file, "--out", tmp_path / "out")
+    before = (tmp_path / "out" / "records" / "samples.jsonl").read_bytes()
+    again = mada("evaluate", evaluation_file, "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "records" / "samples.jsonl").read_bytes() == before
+    assert first.partition("system ")[2] == again.partition("system ")[2]
+    assert "evaluate: done before" in again
+
+
+def test_a_model_by_options(tmp_path):
+    printed = mada(
+        *("evaluate", "--model", "mada-nano", "--benchmarks", "abacus-easy,abacus-hard", "--seeds", 2),
+        *("--problems", 2, "--max-new-tokens", 64, "--window", 384, "--out", tmp_path / "out"),
+    )
+    for title in ("single agent", "vote at the debate's tokens", "debate 3+3, 2 rounds"):
+        assert title in printed
+    scores = records(tmp_path / "out", "scores")
+    debate = [one for one in scores if one["system"] == "debate"]
+    votes = [one for one in scores if one["system"] == "vote"]
+    tokens = [sum(map(sum, one["tokens"])) for one in debate]
+    spent = [sum(map(sum, one["tokens"])) for one in votes]
+    # On average, and up to how long single samples happen to be.
+    assert sum(spent) == pytest.approx(sum(tokens), rel=0.35)
+
+
+def test_fixed_samples_and_other_shapes_by_options(tmp_path):
+    mada(
+        *("evaluate", "--model", "mada-nano", "--benchmarks", "abacus-easy", "--seeds", 1, "--problems", 1),
+        *("--systems", "vote,debate", "--samples", 4, "--generators", 2, "--critics", 1, "--rounds", 3),
+        *("--max-new-tokens", 48, "--window", 384, "--out", tmp_path / "out"),
+    )
+    shapes = {one["system"]: [len(row) for row in one["answers"]] for one in records(tmp_path / "out", "scores")}
+    assert shapes == {"vote": [4], "debate": [2, 1, 1]}
+
+
+def test_a_runs_team_on_another_benchmark_uses_the_samples_there_are(finished, tmp_path):
+    mada("evaluate", "--run", finished.folder, "--seeds", 3, "--out", tmp_path / "more")
+    scores = records(tmp_path / "more", "scores")
+    assert {one["seed"] for one in scores} == {0, 1, 2}
+    own = [one for one in records(finished.folder, "scores") if one["system"] in ("single", "debate", "mada")]
+    again = [one for one in scores if one["system"] in ("single", "debate", "mada") and one["seed"] < 2]
+    assert sorted(own, key=str) == sorted(again, key=str), "the same seeds are the same samples"
+    keys = {one["key"] for one in records(finished.folder, "samples")}
+    assert not keys & {one["key"] for one in records(tmp_path / "more", "samples")}, "found, not sampled again"
+
+
+def test_the_stage_of_a_run(finished, tmp_path):
+    shutil.copytree(finished.folder, tmp_path / "run")
+    assert "evaluate: done before" in mada("evaluate", "--run", tmp_path / "run")
+
+
+def test_ablations_and_rivals_in_one_command(finished, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(finished.folder, folder)
+    printed = mada("ablate", "--run", folder)
+    summary = read_summary(StoredRun.read(folder / "ablations"))
+    assert summary is not None
+    assert [one.system.name for one in summary.systems] == [
+        *("single", "debate", "vote", "weighted-vote", "judge", "untrained-vote", "generators"),
+        *("trained-vote", "trained-weighted-vote", "best-of-n", "mada"),
+        *("rounds-1", "rounds-3", "agents-1+1", "homogeneous", "no-counterfactual"),
+    ]
+    by_name = {one.system.name: one for one in summary.systems}
+    assert "no counterfactual" in printed
+    assert f"report: {folder / 'ablations' / 'report.md'}" in printed
+    assert by_name["rounds-1"].accuracy == by_name["generators"].accuracy
+    assert len(by_name["agents-1+1"].system.members) == len(by_name["homogeneous"].system.members) == 4
+    assert [by_name[name].calls for name in ("rounds-1", "rounds-3", "agents-1+1", "homogeneous")] == [2, 6, 2, 4]
+    # The team's own samples were there.
+    team = [one for one in records(folder, "scores") if one["system"] == "mada"]
+    again = [one for one in records(folder / "ablations", "scores") if one["system"] == "mada"]
+    assert sorted(team, key=str) == sorted(again, key=str)
+    other = json.loads((folder / "no-counterfactual" / "manifest.json").read_text())["recipe"]
+    assert other["critics"]["advantage"] == "grpo"
+    updates = [
+        [json.loads(line)["advantage"] for line in (place / "critics" / "metrics.jsonl").read_text().splitlines()]
+        for place in (folder, folder / "no-counterfactual")
+    ]
+    assert updates[0] != updates[1], "the same examples, another advantage"
+    generators = [folder / place / "adapters" / "generator-2" for place in (".", "no-counterfactual")]
+    assert len({(one / "adapter_model.safetensors").read_bytes() for one in generators}) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "got nothing to evaluate; give an evaluation file, --run with the folder of a run, or --model"),
+        (("--model", "mada-nano", "--run", "x"), "got --run and --model; leave one of them out"),
+        (("--generators", "3", "--run", "x"), "got --generators, which goes with --model"),
+        (("--model", "mada-nano", "--systems", "votes"), "--systems: got 'votes', wanted some of single, vote"),
+        (("--model", "mada-nano", "--benchmarks", "nowhere.jsonl"), "nowhere.jsonl"),
+        (("--model", "./nowhere", "--benchmarks", "abacus-easy"), "./nowhere: no such folder or file"),
+        (("--run", "nowhere"), "nowhere does not exist; give the folder of a run"),
+        (("nowhere.toml",), "nowhere.toml: no such file"),
+        (("--model", "mada-nano", "--benchmarks", ","), "benchmarks"),
+    ],
+)
+def test_mistakes(words, message, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert message in refused("evaluate", *words)
+    assert not (tmp_path / "runs").exists(), "a mistake leaves nothing that the right command would stumble over"
+
+
+def test_mistakes_beside_a_file(evaluation_file, refused, tmp_path):
+    assert "goes with a recipe, or --run and --model" in refused("evaluate", evaluation_file, "--seeds", 3)
+    assert "write it into the file" in refused("evaluate", evaluation_file, "seeds=3")
+    evaluation_file.write_text(evaluation_file.read_text().replace('critics = ["trained"]', 'critics = ["traind"]'))
+    message = refused("evaluate", evaluation_file, "--out", tmp_path / "out")
+    assert f"{evaluation_file}: system 'team': there is no agent 'traind'; did you mean 'trained'?" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_adapter(evaluation_file, refused, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    text = evaluation_file.read_text()
+    evaluation_file.write_text(text.replace("generator-1", "generator-9"))
+    assert "generator-9: no such folder here, and the Hub does not give it" in refused(
+        "evaluate", evaluation_file, "--out", tmp_path / "out"
+    )
+
+
+def test_what_cannot_be_ablated(finished, refused, tmp_path):
+    assert "does not exist" in refused("ablate", "--run", tmp_path / "nowhere")
+    half = tmp_path / "half"
+    shutil.copytree(finished.folder, half)
+    (half / "stages" / "critics.json").unlink()
+    assert "has not finished its training (critics is missing)" in refused("ablate", "--run", half)
+    assert not (half / "ablations").exists()

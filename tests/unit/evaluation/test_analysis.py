@@ -1,0 +1,316 @@
+"""What scores say beyond the table, by hand: two benchmarks of two and four problems, two seeds."""
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mada.evaluation.analysis import (
+    SEED,
+    accuracies_over_problems,
+    against_reference,
+    at_k,
+    pairwise,
+    power_note,
+    reference_of,
+    shown_systems,
+)
+from mada.evaluation.grid import Grid
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.scores import Score
+from mada.evaluation.statistics import (
+    Estimate,
+    bootstrap_difference,
+    bootstrap_mean,
+    detectable_difference,
+    detectable_difference_of_answers,
+    welch,
+)
+from mada.evaluation.summary import summary_of
+
+# Right answers of both seeds, problem by problem.
+BETTER = {"a": [(1, 1), (1, 0)], "b": [(1, 1), (1, 1), (0, 0), (0, 0)]}
+BASE = {"a": [(0, 0), (1, 0)], "b": [(1, 0), (0, 0), (0, 0), (0, 1)]}
+# 1 − t/√(t² + 2) is the two-sided p of t with two degrees of freedom: difference 3/8, SE √2/8.
+T = 0.375 / (math.sqrt(2) / 8)
+P = 1 - T / math.sqrt(T**2 + 2)
+
+
+def planned(name, *, generators=("g",), **others):
+    return PlannedSystem(name=name, title=name.title(), generators=generators, **others)
+
+
+def score(system, place, groups, *, verdict=None, right=(0,)):
+    """One round of answers; those of group 0 are right."""
+    correct = tuple(group in right for group in groups)
+    benchmark, seed, problem = place
+    return Score(
+        system=system,
+        benchmark=benchmark,
+        seed=seed,
+        problem=problem,
+        agents=(("g",) * len(groups),),
+        answers=(tuple(None if group is None else str(group) for group in groups),),
+        groups=(tuple(groups),),
+        correct=(correct,),
+        verdict_correct=correct[0] if verdict is None else verdict,
+        first_vote_correct=correct[0],
+        tie=False,
+        tokens=((1,) * len(groups),),
+        prompts=((1,) * len(groups),),
+        truncated=0,
+        shortened=0,
+    )
+
+
+def scores(system, rights, **others):
+    return [
+        score(system, (benchmark, seed, f"{benchmark}{place}"), (0 if row[seed] else 1,), **others)
+        for benchmark, rows in rights.items()
+        for place, row in enumerate(rows)
+        for seed in range(len(row))
+    ]
+
+
+@pytest.fixture
+def grid():
+    systems = (planned("better"), planned("base"), planned("same"))
+    given = [*scores("better", BETTER), *scores("base", BASE), *scores("same", BASE)]
+    return Grid.of(given, EvaluationPlan(systems=systems, reference="base"))
+
+
+def test_against_the_reference_over_seeds(grid):
+    better, same = against_reference(grid)
+    assert (better.system.name, same.system.name) == ("better", "same")
+    assert better.seeds.difference == pytest.approx(0.375)
+    assert better.seeds.standard_error == pytest.approx(math.sqrt(2) / 8)
+    assert better.seeds.p == pytest.approx(P)
+    assert same.seeds.p == pytest.approx(1)
+    # Two tests: the smaller p counts twice by either correction, the larger once.
+    assert (better.holm, same.holm) == pytest.approx((2 * P, 1))
+    assert (better.benjamini_hochberg, same.benjamini_hochberg) == pytest.approx((2 * P, 1))
+    # On `a` the seeds have 1 and ½ against ½ and 0; on `b` always ½ against ¼.
+    assert better.benchmarks["a"].difference == pytest.approx(0.5)
+    assert better.benchmarks["a"].standard_error == pytest.approx(math.sqrt(2) / 4)
+    assert (better.benchmarks["b"].difference, better.benchmarks["b"].p) == (0.25, 0.0)
+
+
+def test_the_comparison_over_seeds_is_that_of_the_summary(grid):
+    by_name = {one.system.name: one for one in summary_of(grid).systems}
+    for one in against_reference(grid):
+        shown = by_name[one.system.name]
+        assert shown.against_reference is not None
+        assert one.seeds.p == pytest.approx(shown.against_reference.p)
+        assert {name: two.p for name, two in one.benchmarks.items()} == pytest.approx(
+            {name: two.p for name, two in shown.per_benchmark.items()}
+        )
+
+
+def test_against_the_reference_over_problems(grid):
+    better, same = against_reference(grid)
+    # Weighted differences ¼, 0 | 1/16, ⅛, 0, −1/16 sum to ⅜: as far from 0 are 6 of 16 assignments of signs.
+    assert better.permutation.difference == pytest.approx(0.375)
+    assert better.permutation.p == pytest.approx(6 / 16)
+    assert same.permutation.p == 1.0
+    # Right half of the time is not right: the better one has a0, b0 and b1, the base has nothing.
+    counts = better.mcnemar
+    assert (counts.both, counts.only_first, counts.only_second, counts.neither, counts.p) == (0, 3, 0, 3, 0.25)
+    assert better.bootstrap == bootstrap_difference(BETTER.values(), BASE.values(), seed=SEED)
+    assert better.bootstrap.value == pytest.approx(0.375)
+    assert (same.bootstrap.low, same.bootstrap.high) == (0.0, 0.0)
+    assert against_reference(grid) == [better, same]
+
+
+def test_accuracies_over_problems_are_of_every_shown_system(grid):
+    intervals = accuracies_over_problems(grid)
+    assert list(intervals) == ["better", "base", "same"]
+    assert intervals["better"] == bootstrap_mean(BETTER.values(), seed=SEED)
+    assert intervals["better"].value == pytest.approx(0.625)
+
+
+def test_verdicts_are_compared_with_verdicts():
+    """A vote that is always right beats single answers that never are, and not their verdict, which is right too."""
+    systems = (planned("vote", measure="verdict"), planned("mean"))
+    rights = {"a": [(0, 0), (0, 0)]}
+    given = [*scores("vote", rights, verdict=True), *scores("mean", rights, verdict=True)]
+    [vote] = against_reference(Grid.of(given, EvaluationPlan(systems=systems, reference="mean")))
+    assert (vote.seeds.difference, vote.seeds.p) == (1.0, 0.0)
+    assert (vote.verdicts.difference, vote.verdicts.p) == (0.0, 1.0)
+    assert vote.mcnemar.only_first == 2
+
+
+@pytest.mark.parametrize(("last", "is_right"), [(5, 0), (6, 1)])
+def test_half_by_rounding_is_not_more_than_half(last, is_right):
+    """0, 0, 3, 5, 5 and 5 of six answers are a half; the mean of these shares is a little more in floating point."""
+    systems = (planned("a", generators=("g",) * 6), planned("b"))
+    counts = (0, 0, 3, 5, 5, last)
+    given = [
+        *(score("a", ("x", seed, "p"), (0,) * count + (1,) * (6 - count)) for seed, count in enumerate(counts)),
+        *(score("b", ("x", seed, "p"), (1,)) for seed in range(6)),
+    ]
+    [one] = against_reference(Grid.of(given, EvaluationPlan(systems=systems, reference="b")))
+    assert one.seeds.difference == pytest.approx(sum(counts) / 36)
+    assert one.mcnemar.only_first == is_right
+
+
+def test_all_with_all():
+    systems = (planned("better"), planned("base"), planned("hidden", shown=False))
+    given = [*scores("better", BETTER), *scores("base", BASE), *scores("hidden", BASE)]
+    grid = Grid.of(given, EvaluationPlan(systems=systems, reference="base"))
+    pairs = pairwise(grid)
+    assert shown_systems(grid) == pairs.systems == systems[:2]
+    assert reference_of(grid) == systems[1]
+    assert pairs.differences == [[None, pytest.approx(0.375)], [pytest.approx(-0.375), None]]
+    assert pairs.p_values == [[None, pytest.approx(P)], [pytest.approx(P), None]]
+
+
+def test_a_family_is_compared_by_the_mean_of_its_members():
+    systems = (
+        planned("family", generators=(), members=("better", "base")),
+        planned("better", shown=False),
+        planned("base"),
+    )
+    given = [*scores("better", BETTER), *scores("base", BASE)]
+    [family] = against_reference(Grid.of(given, EvaluationPlan(systems=systems, reference="base")))
+    assert family.seeds.difference == pytest.approx(0.375 / 2)
+    assert family.permutation.difference == pytest.approx(0.375 / 2)
+    # (1 + 0) / 2 is a half, and a half is not right: only b0, with (1 + ½) / 2, is.
+    assert (family.mcnemar.only_first, family.mcnemar.only_second) == (1, 0)
+
+
+def test_one_seed_and_one_problem_leave_only_what_they_can_tell():
+    systems = (planned("first"), planned("second"))
+    given = [*scores("first", {"a": [(1,)]}), *scores("second", {"a": [(0,)]})]
+    grid = Grid.of(given, EvaluationPlan(systems=systems, reference="second"))
+    [one] = against_reference(grid)
+    assert (one.seeds.difference, one.seeds.p, one.holm, one.benjamini_hochberg) == (1.0, None, None, None)
+    assert (one.bootstrap.value, one.bootstrap.low) == (1.0, None)
+    assert (one.permutation.p, one.mcnemar.p) == (1.0, 1.0)
+    assert pairwise(grid).p_values == [[None, None], [None, None]]
+    note = power_note(grid)
+    assert (note.seeds, note.spread, note.detectable) == (1, None, None)
+    assert note.benchmarks["a"].detectable is None
+
+
+def test_a_lone_system_is_compared_with_nothing(grid):
+    alone = Grid.of(scores("base", BASE), EvaluationPlan(systems=(planned("base"),), reference="base"))
+    assert against_reference(alone) == []
+    assert pairwise(alone).comparisons == {}
+
+
+# Three samples of the one question and four of the other; 0 is right.
+SAMPLES = {"p": (0, 0, 1), "q": (1, 1, None, 0)}
+
+
+def test_pass_and_majority_at_k():
+    vote = planned("vote", generators=("g",), matched_to="other", measure="verdict")
+    other = planned("other")
+    given = [
+        *(score("vote", ("x", seed, problem), groups) for seed in (0, 1) for problem, groups in SAMPLES.items()),
+        *(score("other", ("x", seed, problem), (0,)) for seed in (0, 1) for problem in SAMPLES),
+    ]
+    [curve] = at_k(Grid.of(given, EvaluationPlan(systems=(vote, other), reference="other")))
+    assert curve.system == vote
+    assert [point.k for point in curve.points] == [1, 2, 3]
+    # pass: ⅔ and ¼; 1 and ½; 1 and ¾. Of the pairs of q, two are a tie with a right one and one has it alone.
+    assert [point.passed.mean for point in curve.points] == pytest.approx([11 / 24, 3 / 4, 7 / 8])
+    assert [point.majority.mean for point in curve.points] == pytest.approx([11 / 24, (2 / 3 + 1 / 3) / 2, 5 / 8])
+    assert {point.passed.standard_error for point in curve.points} == {0.0}
+
+
+def test_at_k_weighs_benchmarks_equally_and_has_a_spread_over_seeds():
+    vote = planned("vote", generators=("g", "g"))
+    right = {("x", 0): 1, ("x", 1): 1, ("y", 0): 0, ("y", 1): 2}
+    given = [
+        score("vote", (benchmark, seed, f"{benchmark}{place}"), tuple(0 if one < count else 1 for one in range(2)))
+        for (benchmark, seed), count in right.items()
+        for place in range(1 if benchmark == "x" else 3)
+    ]
+    [curve] = at_k(Grid.of(given, EvaluationPlan(systems=(vote,), reference="vote")))
+    # Seeds: (½ + 0) / 2 and (½ + 1) / 2; with both samples (1 + 0) / 2 and 1.
+    assert curve.points[0].passed == Estimate(0.5, 0.25, 2)
+    assert curve.points[1].passed == Estimate(0.75, 0.25, 2)
+
+
+def test_a_group_is_right_if_most_of_it_is():
+    vote = planned("vote", generators=("g",) * 3)
+    one = score("vote", ("x", 0, "p"), (0, 0, 0))
+    for correct, reached in [((True, True, False), 1.0), ((True, False, False), 0.0)]:
+        grid = Grid.of(
+            [replace(one, correct=(correct,))],
+            EvaluationPlan(systems=(vote,), reference="vote"),
+        )
+        [curve] = at_k(grid)
+        assert [point.majority.mean for point in curve.points] == [reached] * 3
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"generators": ("g", "h")},
+        {"generators": ("g",)},
+        {"generators": ("g", "g"), "critics": ("c",), "rounds": 2},
+        {"generators": ("g", "g"), "shown": False},
+    ],
+)
+def test_other_systems_have_no_curve(others):
+    system, reference = planned("some", **others), planned("reference")
+    given = [
+        score("some", ("x", 0, "p"), (0,) * len(system.generators)),
+        score("reference", ("x", 0, "p"), (0,)),
+    ]
+    assert at_k(Grid.of(given, EvaluationPlan(systems=(system, reference), reference="reference"))) == []
+
+
+def test_many_samples_are_shown_at_doubled_numbers():
+    vote = planned("vote", generators=("g",) * 20)
+    grid = Grid.of([score("vote", ("x", 0, "p"), (0, 1) * 10)], EvaluationPlan(systems=(vote,), reference="vote"))
+    [curve] = at_k(grid)
+    assert [point.k for point in curve.points] == [*range(1, 9), 16, 20]
+    assert [point.majority.mean for point in curve.points] == pytest.approx([0.5] * 10)
+
+
+def test_what_could_have_been_found(grid):
+    note = power_note(grid)
+    # All three systems have averages ¼ apart: a standard deviation of ¼ / √2.
+    assert note.spread == pytest.approx(0.25 / math.sqrt(2))
+    assert note.detectable == pytest.approx(detectable_difference(0.25 / math.sqrt(2), 2))
+    assert list(note.benchmarks) == ["a", "b"]
+    assert (note.benchmarks["a"].problems, note.benchmarks["a"].accuracy) == (2, 0.25)
+    assert note.benchmarks["b"].detectable == detectable_difference_of_answers(0.25, 4, seeds=2)
+
+
+def test_a_benchmark_without_any_error_tells_nothing_of_power():
+    given = scores("base", {"a": [(1, 1), (1, 1)], "b": [(0, 0)]})
+    note = power_note(Grid.of(given, EvaluationPlan(systems=(planned("base"),), reference="base")))
+    assert (note.spread, note.detectable) == (0.0, 0.0)
+    assert [one.detectable for one in note.benchmarks.values()] == [None, None]
+
+
+def test_spreads_are_pooled_by_their_squares():
+    given = [*scores("x", {"a": [(1, 0)]}), *scores("y", {"a": [(1, 1)]})]
+    note = power_note(Grid.of(given, EvaluationPlan(systems=(planned("x"), planned("y")), reference="x")))
+    assert note.spread == pytest.approx(math.sqrt((0.5 + 0) / 2))
+
+
+@pytest.mark.slow
+def test_a_paper_sized_evaluation_takes_seconds():
+    chance = np.random.default_rng(0)
+    systems = tuple(planned(f"s{place}", generators=("g",) * (8 if place == 0 else 1)) for place in range(12))
+    given = [
+        score(system.name, (f"b{problem % 5}", seed, str(problem)), [int(one) for one in rows[seed]])
+        for system in systems
+        for problem in range(500)
+        for rows in [chance.integers(0, 4, size=(10, len(system.generators)))]
+        for seed in range(10)
+    ]
+    grid = Grid.of(given, EvaluationPlan(systems=systems, reference="s1"))
+    start = time.monotonic()
+    compared = against_reference(grid)
+    for analysis in (pairwise, accuracies_over_problems, power_note, at_k):
+        analysis(grid)
+    assert time.monotonic() - start < 60  # a few seconds on an idle core
+    first, second = (grid.seed_averages(one, grid.measured(one)) for one in systems[:2])
+    assert compared[0].seeds.p == pytest.approx(welch(first, second).p)

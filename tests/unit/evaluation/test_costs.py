@@ -1,0 +1,152 @@
+"""Costs by hand: what is counted, what is charged, and what the whole evaluation took."""
+
+import pytest
+
+from mada.evaluation.costs import Costs, Demand, RoundCost, bill_of, costs_of
+from mada.evaluation.effort import Effort
+from mada.evaluation.grid import Grid
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.scores import Score
+
+SINGLE = PlannedSystem(name="single", title="Single", generators=("g",), parameters=0)
+DEBATE = PlannedSystem(
+    name="debate", title="Debate", generators=("g", "g"), critics=("c",), rounds=3, parameters=100_000_000
+)
+FAMILY = PlannedSystem(name="family", title="Family", members=("single", "debate"))
+PLAN = EvaluationPlan(systems=(SINGLE, DEBATE, FAMILY), reference="single")
+# Benchmark `a` has one problem, `b` two.
+PLACES = [("a", 0, "a1"), ("b", 0, "b1"), ("b", 0, "b2")]
+# 100 seconds and 1,000 tokens on two accelerators together, in two stretches.
+ON_ACCELERATORS = (Effort(60, 50, "cuda", 2, 7, 800, 90), Effort(40, 30, "cuda", 2, 3, 200, 10))
+ON_CPU = (Effort(60, 50, "cpu", 0, 7, 800, 90), Effort(40, 30, "cpu", 0, 3, 200, 10))
+
+
+def score(system, place, correct, tokens, prompts):
+    benchmark, seed, problem = place
+    return Score(
+        system=system.name,
+        benchmark=benchmark,
+        seed=seed,
+        problem=problem,
+        agents=tuple(("x",) * len(row) for row in correct),
+        answers=tuple(("1",) * len(row) for row in correct),
+        groups=tuple((0,) * len(row) for row in correct),
+        correct=correct,
+        verdict_correct=correct[-1][0],
+        first_vote_correct=correct[0][0],
+        tie=False,
+        tokens=tokens,
+        prompts=prompts,
+        truncated=0,
+        shortened=0,
+    )
+
+
+@pytest.fixture
+def grid() -> Grid:
+    right, wrong = ((True, True), (True,), (True,)), ((False, False), (False,), (False,))
+    return Grid.of(
+        [
+            *(score(SINGLE, place, ((False,),), ((100,),), ((10,),)) for place in PLACES),
+            score(DEBATE, PLACES[0], right, ((100, 50), (30,), (20,)), ((10, 10), (40,), (50,))),
+            score(DEBATE, PLACES[1], wrong, ((100, 100), (40,), (0,)), ((10, 10), (60,), (70,))),
+            score(DEBATE, PLACES[2], wrong, ((100, 200), (60,), (40,)), ((10, 10), (80,), (90,))),
+        ],
+        PLAN,
+    )
+
+
+def test_tokens_and_calls_by_round(grid):
+    costs = costs_of(grid, DEBATE)
+    assert costs == Costs(
+        # Each benchmark weighs one half: 150 of `a` and (200 + 300)/2 of `b`, and so on.
+        rounds=(
+            RoundCost(1, "generator", 2, 200, 20),
+            RoundCost(2, "critic", 1, 40, 55),
+            RoundCost(3, "critic", 1, 20, 65),
+        ),
+        calls=4,
+        generated_tokens=260,
+        prompt_tokens=140,
+        tokens_per_right_answer=520,
+        parameters=100_000_000,
+        gain_per_parameter=None,
+        seconds=None,
+        accelerator_seconds=None,
+        money=None,
+    )
+
+
+def test_a_family_costs_the_mean_of_its_members(grid):
+    costs = costs_of(grid, FAMILY)
+    assert costs.rounds == (
+        RoundCost(1, "generator", 1.5, 150, 15),
+        RoundCost(2, "critic", 0.5, 20, 27.5),
+        RoundCost(3, "critic", 0.5, 10, 32.5),
+    )
+    assert (costs.calls, costs.generated_tokens, costs.prompt_tokens) == (2.5, 180, 75)
+    assert costs.tokens_per_right_answer == 720
+
+
+def test_a_right_answer_that_never_comes_has_no_price(grid):
+    assert costs_of(grid, SINGLE).tokens_per_right_answer is None
+
+
+def test_gain_per_parameter(grid):
+    # A gain of 0.5 − 0.48 by a hundred million parameters.
+    assert costs_of(grid, DEBATE, base=0.48).gain_per_parameter == pytest.approx(200)
+    assert costs_of(grid, DEBATE, base=0.52).gain_per_parameter == pytest.approx(-200)
+    assert costs_of(grid, DEBATE, base=0.0).gain_per_parameter == pytest.approx(5000)
+    assert costs_of(grid, SINGLE, base=0.5).gain_per_parameter is None
+    assert costs_of(grid, FAMILY, base=0.5).gain_per_parameter is None
+
+
+def test_time_is_charged_by_tokens(grid):
+    # A tenth of a second per sampled token, on two accelerators.
+    costs = costs_of(grid, DEBATE, efforts=ON_ACCELERATORS, price_per_hour=3.6)
+    assert costs.seconds == pytest.approx(26)
+    assert costs.accelerator_seconds == pytest.approx(52)
+    assert costs.money == pytest.approx(0.052)
+    on_cpu = costs_of(grid, DEBATE, efforts=ON_CPU, price_per_hour=3.6)
+    assert on_cpu.seconds == pytest.approx(26)
+    assert on_cpu.accelerator_seconds is None
+    assert on_cpu.money == pytest.approx(0.026)
+    # Begun on a CPU, ended on accelerators: 60 + 2 · 40 seconds are paid for, and 2 · 40 are accelerators'.
+    both = costs_of(grid, DEBATE, efforts=(ON_CPU[0], ON_ACCELERATORS[1]), price_per_hour=3.6)
+    assert both.accelerator_seconds == pytest.approx(0.08 * 260)
+    assert both.money == pytest.approx(0.14 * 0.001 * 260)
+
+
+def test_what_is_not_known_is_not_charged(grid):
+    assert costs_of(grid, DEBATE, efforts=ON_ACCELERATORS).money is None
+    nothing_sampled = [Effort(5, 0, "cpu", 0, 0, 0, 0)]
+    assert costs_of(grid, DEBATE, efforts=nothing_sampled, price_per_hour=1).seconds is None
+    assert costs_of(grid, DEBATE, price_per_hour=1).money is None
+
+
+def test_the_bill_of_the_whole_evaluation(grid):
+    bill = bill_of(grid, ON_ACCELERATORS, price_per_hour=3.6)
+    # Three questions: 1 call of the single agent and 4 of the debate; a family asks for nothing itself.
+    assert bill.completions == Demand(15, 10)
+    assert bill.completions.saved == pytest.approx(1 / 3)
+    assert bill.generated_tokens == Demand(300 + 200 + 240 + 400, 1000)
+    assert bill.generated_tokens.saved == pytest.approx(140 / 1140)
+    assert bill.prompt_tokens == Demand(30 + 110 + 150 + 190, 100)
+    assert (bill.seconds, bill.busy_seconds, bill.accelerator_seconds) == (100, 80, 200)
+    assert bill.tokens_per_second == 10
+    assert bill.money == pytest.approx(0.2)
+
+
+def test_a_bill_on_a_cpu_and_one_that_nobody_recorded(grid):
+    on_cpu = bill_of(grid, ON_CPU, price_per_hour=3.6)
+    assert on_cpu.accelerator_seconds is None
+    assert on_cpu.money == pytest.approx(0.1)
+    assert bill_of(grid, ON_CPU).money is None
+    unknown = bill_of(grid, [], price_per_hour=3.6)
+    assert (unknown.seconds, unknown.tokens_per_second, unknown.money) == (0, None, None)
+    assert unknown.completions.saved is None
+
+
+def test_work_that_was_done_twice_spares_nothing():
+    assert Demand(10, 12).saved == pytest.approx(-0.2)
+    assert Demand(0, 12).saved is None

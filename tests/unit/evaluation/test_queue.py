@@ -1,0 +1,368 @@
+"""The queue of an evaluation: everything once, in the right order, and nothing again."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+import mada.run.manifest
+from mada.debate.response import Response
+from mada.debate.transcript import Turn
+from mada.debate.window import WindowError
+from mada.errors import EngineError, RunError
+from mada.evaluation.effort import Meter
+from mada.evaluation.kinds import agents_alone, debate_of, judged, vote_of
+from mada.evaluation.matching import share_out
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.queue import Queue
+from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
+from mada.problems import Problem
+from mada.run import Run
+from mada.run.records import Records
+from mada.seeds import seed_for
+
+
+class Recipe(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    seed: int = 17
+
+
+def problems(*numbers):
+    return [Problem(f"question {number}", "4", f"p{number}", "test") for number in numbers]
+
+
+# Two benchmarks whose problems have the same names: what tells them apart is the benchmark.
+PROBLEMS = {"small": problems(0, 1), "large": problems(0, 1, 2)}
+SEEDS = 2
+TOKENS = {"g": 150, "h": 250, "c": 475}
+SINGLE = agents_alone("single", "Single", ["g"])
+DEBATE = debate_of("debate", "Debate", ["g", "h"], critics=["c"], rounds=2)
+VOTE = vote_of("vote", "Vote", ["g", "h"], samples=3)
+HIDDEN = debate_of("hidden", "Hidden", ["h"], critics=["c"], rounds=2).model_copy(
+    update={"shown": False, "draws": (1,)}
+)
+FAMILY = PlannedSystem(name="family", title="Family", members=("hidden",))
+MATCHED = vote_of("matched", "Matched", ["g"], matched_to="debate")
+JUDGE = judged("judge", "Judge", ["g"], judge="g as judge", matched_to="debate")
+# In the plan the matched ones stand first, and are held last all the same.
+PLAN = EvaluationPlan.of([MATCHED, JUDGE, SINGLE, DEBATE, VOTE, FAMILY, HIDDEN], reference="debate")
+QUESTIONS = SEEDS * 5
+
+
+@dataclass
+class Speaker:
+    """Says a number that depends on its name, the question and the seed; in later rounds, what was said first."""
+
+    name: str
+    refuses: str | None = None
+    fails_at: int | None = None
+    insists_on: str | None = None
+    varies: bool = False
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    async def answer(self, question, seen, *, seed):
+        self.asked.append((question, seed))
+        await asyncio.sleep(0)
+        if self.refuses and self.refuses in question:
+            raise WindowError("the question does not fit")
+        if self.fails_at is not None and len(self.asked) > self.fails_at:
+            raise EngineError("out of memory")
+        said = self.insists_on or (seen[0].answer if seen else str(3 + seed_for(seed, self.name) % 3))
+        tokens = TOKENS.get(self.name, 60) + (seed % 200 if self.varies else 0)
+        return Turn(self.name, "prompt", 10, Response("", said, tokens))
+
+
+class Ticks(Meter):
+    def __init__(self):
+        self.count = 0
+
+    def tick(self, *, at_once=False):
+        self.count += 1
+
+
+class Session:
+    """One process that holds an evaluation, or goes on with it."""
+
+    def __init__(self, folder, grader, *, plan=PLAN, speakers=()):
+        self.folder, self.grader, self.plan = folder, grader, plan
+        self.progress, self.meter = [], Ticks()
+        self.speakers = {name: Speaker(name) for name in ("g", "h", "c", "g as judge")}
+        self.speakers |= {speaker.name: speaker for speaker in speakers}
+
+    def hold(self, *, at_once=4, systems=None):
+        with Run.open(self.folder, Recipe()) as run:
+            queue = Queue(
+                run,
+                self.plan,
+                PROBLEMS,
+                seeds=SEEDS,
+                grader=self.grader,
+                progressed=lambda done, of, note: self.progress.append((done, of, note)),
+            )
+            seat = self.speakers.__getitem__
+            asyncio.run(queue.hold(systems or self.plan.held, seat=seat, at_once=at_once, meter=self.meter))
+        return self
+
+    @property
+    def calls(self):
+        return {name: len(speaker.asked) for name, speaker in self.speakers.items() if speaker.asked}
+
+    @property
+    def scores(self):
+        return list(Run.read(self.folder).records(SCORES, Score))
+
+    @property
+    def transcripts(self):
+        return list(Run.read(self.folder).records(TRANSCRIPTS, Transcript))
+
+
+@pytest.fixture(autouse=True)
+def quick_surroundings(monkeypatch):
+    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: None)
+
+
+@pytest.fixture
+def session(tmp_path, grader):
+    def make(name="run", **others):
+        return Session(tmp_path / name, grader, **others)
+
+    return make
+
+
+def place(one):
+    return one.system, one.benchmark, one.seed, one.problem
+
+
+def in_order(scores):
+    return sorted(scores, key=place)
+
+
+def test_every_question_is_answered_once_by_every_system_that_has_seats(session):
+    held = session().hold()
+    assert Counter(map(place, held.scores)) == {
+        (system.name, benchmark, seed, problem.id): 1
+        for system in (SINGLE, DEBATE, VOTE, HIDDEN, MATCHED, JUDGE)
+        for benchmark, of_benchmark in PROBLEMS.items()
+        for seed in range(SEEDS)
+        for problem in of_benchmark
+    }
+    by_system = {score.system: score for score in held.scores}
+    assert by_system["vote"].agents == (("g", "h", "g"),)
+    assert by_system["debate"].agents == (("g", "h"), ("c",))
+    assert by_system["judge"].agents[1] == ("g as judge",)
+    assert held.meter.count == 6 * QUESTIONS
+
+
+def test_the_order_in_which_questions_are_answered_changes_nothing(session):
+    together, one_by_one = session("a").hold(at_once=50), session("b").hold(at_once=1)
+    assert in_order(together.scores) == in_order(one_by_one.scores)
+
+
+def test_a_sample_has_the_seed_of_its_question_and_its_number_in_every_system(session):
+    held = session(plan=EvaluationPlan.of([SINGLE, DEBATE, VOTE, HIDDEN], reference="debate")).hold()
+    with Run.open(held.folder, Recipe()) as run:
+        questions = [
+            (problem.question, run.seed("evaluate", benchmark, seed, problem.id))
+            for benchmark, of_benchmark in PROBLEMS.items()
+            for seed in range(SEEDS)
+            for problem in of_benchmark
+        ]
+    assert len(set(questions)) == QUESTIONS
+
+    def drawn(*draws):
+        return Counter((question, seed_for(seed, "turn", 1, draw)) for question, seed in questions for draw in draws)
+
+    # g is alone, first in the debate, first and third in the vote; h second in both, and in the hidden debate too.
+    assert Counter(held.speakers["g"].asked) == drawn(0, 0, 0, 2)
+    assert Counter(held.speakers["h"].asked) == drawn(1, 1, 1)
+
+
+def test_matched_systems_come_last_and_meet_the_tokens_of_their_target_on_average(session):
+    held = session().hold()
+    systems = [score.system for score in held.scores]
+    assert set(systems[: 4 * QUESTIONS]) == {"single", "debate", "vote", "hidden"}
+    assert set(systems[4 * QUESTIONS :]) == {"matched", "judge"}
+    for benchmark, of_benchmark in PROBLEMS.items():
+        here = sorted(
+            (one for one in held.scores if one.benchmark == benchmark), key=lambda one: (one.seed, place(one))
+        )
+        sizes = [len(one.agents[0]) for one in here if one.system == "matched"]
+        # A debate has 150 + 250 + 475 = 875 tokens, a sample of g 150: 5.8333 samples a question.
+        of_each = {2: [5, 6, 6, 6], 3: [5, 6, 6, 6, 6, 6]}
+        assert sizes == of_each[len(of_benchmark)]
+        # The judge spares one call: 4.8333 samples.
+        assert [len(one.agents[0]) for one in here if one.system == "judge"] == [size - 1 for size in sizes]
+        tokens = Counter[str]()
+        for one in here:
+            tokens[one.system] += one.generated_tokens
+        assert 0 <= tokens["debate"] - tokens["matched"] < TOKENS["g"]
+
+
+def test_what_matched_systems_sample_themselves_does_not_change_their_budget(session):
+    speakers = [Speaker(name, varies=True) for name in TOKENS]
+    held = session(speakers=speakers).hold()
+    for benchmark in PROBLEMS:
+        here = [one for one in held.scores if one.benchmark == benchmark]
+        fixed = [one for one in here if one.system not in ("matched", "judge")]
+        allowed = [one.generated_tokens for one in fixed if one.system == "debate"]
+        samples = [
+            tokens for one in fixed for agent, tokens in zip(one.agents[0], one.tokens[0], strict=True) if agent == "g"
+        ]
+        mean = (sum(allowed) / len(allowed)) / (sum(samples) / len(samples))
+        matched = sorted((one for one in here if one.system == "matched"), key=lambda one: (one.seed, one.problem))
+        assert [len(one.agents[0]) for one in matched] == [share_out(mean, place) for place in range(len(matched))]
+    one_by_one = session("slowly", speakers=[Speaker(name, varies=True) for name in TOKENS]).hold(at_once=1)
+    assert in_order(held.scores) == in_order(one_by_one.scores)
+
+
+def test_a_system_comes_to_its_answer_by_its_own_rule(session):
+    """A judge and a critic that insist on an answer that nobody gave: the critic's counts, the judge's does not."""
+    plan = EvaluationPlan.of(
+        [DEBATE, judged("judge", "Judge", ["g", "h"], judge="g as judge", samples=3)], reference="debate"
+    )
+    stubborn = [Speaker("c", insists_on="4"), Speaker("g as judge", insists_on="99")]
+    held = session(plan=plan, speakers=stubborn).hold()
+    of_judge = [one for one in held.scores if one.system == "judge"]
+    assert {one.answers[1] for one in of_judge} == {("99",)}
+    assert [one.verdict_correct for one in of_judge] == [one.first_vote_correct for one in of_judge]
+    assert {one.verdict_correct for one in of_judge} == {True, False}
+    assert all(one.verdict_correct for one in held.scores if one.system == "debate")
+
+
+@pytest.mark.parametrize("kept", [lambda number: number % 3 == 0, lambda number: number < 25, lambda number: False])
+def test_only_what_is_missing_is_done_again_and_the_records_are_the_same(session, kept):
+    whole = session().hold()
+    before, transcripts = whole.scores, whole.transcripts
+    file = whole.folder / "records" / f"{SCORES}.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(line for number, line in enumerate(lines) if kept(number)))
+    left = [score for number, score in enumerate(before) if kept(number)]
+    gone = [score for number, score in enumerate(before) if not kept(number)]
+
+    again = session().hold()
+    assert again.scores[: len(left)] == left
+    assert in_order(again.scores) == in_order(before)
+    assert again.transcripts == transcripts, "none is written twice"
+    wanted = Counter(agent for score in gone for agents in score.agents for agent in agents)
+    assert again.calls == wanted
+    assert (again.progress[0][0], again.meter.count) == (len(left), len(gone))
+
+
+def test_a_finished_evaluation_asks_nobody(session):
+    whole = session().hold()
+    again = session().hold()
+    assert (again.calls, again.meter.count) == ({}, 0)
+    assert again.scores == whole.scores
+    assert again.progress == [whole.progress[-1]]
+
+
+def test_systems_can_be_held_in_several_sittings(session):
+    apart = session("apart")
+    apart.hold(systems=[DEBATE, HIDDEN]).hold(systems=[SINGLE, VOTE]).hold(systems=[MATCHED, JUDGE])
+    assert in_order(apart.scores) == in_order(session("together").hold().scores)
+
+
+def test_only_debates_that_are_shown_have_transcripts(session):
+    held = session().hold()
+    assert Counter(map(place, held.transcripts)) == Counter(
+        place(score) for score in held.scores if score.system == "debate"
+    )
+    by_place = {place(score): score for score in held.scores}
+    for transcript in held.transcripts:
+        debate, score = transcript.debate, by_place[place(transcript)]
+        assert transcript.reference == "4"
+        assert debate.question == f"question {transcript.problem[1:]}"
+        assert tuple(tuple(turn.response.answer for turn in one.turns) for one in debate.rounds) == score.answers
+        assert debate.verdict is not None
+        assert (debate.verdict.answer == "4") == score.verdict_correct
+
+
+def test_a_transcript_is_written_before_its_score_and_is_not_written_again_after_a_kill(session, monkeypatch):
+    append, written = Records.append, []
+
+    def killed_at_the_second_score(records, item):
+        written.append((records.path.stem, place(item)))
+        if records.kind is Score and len(written) == 4:
+            raise RunError("killed")
+        append(records, item)
+
+    first = session(plan=EvaluationPlan.of([DEBATE], reference="debate"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Records, "append", killed_at_the_second_score)
+        with pytest.raises(RunError, match="killed"):
+            first.hold(at_once=1)
+    assert [name for name, _ in written] == [TRANSCRIPTS, SCORES, TRANSCRIPTS, SCORES]
+    assert written[0][1] == written[1][1] != written[2][1] == written[3][1]
+    assert (len(first.scores), len(first.transcripts)) == (1, 2)
+
+    again = session(plan=first.plan).hold()
+    assert (len(again.scores), len(again.transcripts)) == (QUESTIONS, QUESTIONS)
+    assert set(map(place, again.transcripts)) == set(map(place, again.scores))
+
+
+def test_a_question_that_does_not_fit_is_wrong_and_counted_and_stops_nothing(session):
+    plan = EvaluationPlan.of([SINGLE, DEBATE, VOTE], reference="debate")
+    held = session(plan=plan, speakers=[Speaker("g", refuses="question 1")]).hold()
+    assert len(held.scores) == 3 * QUESTIONS
+    for score in held.scores:
+        seats = [agent for agents in score.agents for agent in agents]
+        unfit = seats.count("g") if score.problem == "p1" else 0
+        assert (score.unfit, score.truncated) == (unfit, unfit)
+        silent = [answer for answer, agent in zip(score.answers[0], score.agents[0], strict=True) if agent == "g"]
+        assert (silent == [None] * len(silent)) == (score.problem == "p1")
+        if unfit and score.system == "single":
+            assert (score.answers, score.tokens, score.prompts) == (((None,),), ((0,),), ((0,),))
+            assert (score.correct, score.verdict_correct) == (((False,),), False)
+    [turn, *_] = next(one for one in held.transcripts if one.problem == "p1").debate.rounds[0].turns
+    assert turn == Turn("g", "", 0, Response("", None, 0, stop="length"))
+
+
+def test_any_other_error_ends_it_and_what_is_finished_is_kept(session):
+    plan = EvaluationPlan.of([SINGLE, DEBATE], reference="debate")
+    broken = session(plan=plan, speakers=[Speaker("c", fails_at=3)])
+    with pytest.raises(EngineError, match=r"^out of memory$"):
+        broken.hold(at_once=1)
+    finished = broken.scores
+    assert Counter(score.system for score in finished)["debate"] == 3
+    assert broken.progress[-1][0] == len(finished)
+
+    again = session(plan=plan).hold()
+    assert again.scores[: len(finished)] == finished
+    assert in_order(again.scores) == in_order(session("whole", plan=plan).hold().scores)
+    assert again.calls["c"] == QUESTIONS - 3
+
+
+def test_progress_counts_all_systems_and_says_how_right_the_reference_is(session):
+    held = session().hold(at_once=1)
+    of = 6 * QUESTIONS
+    assert [done for done, _, _ in held.progress] == list(range(of + 1))
+    assert {total for _, total, _ in held.progress} == {of}
+    assert held.progress[0] == (0, of, "")
+    right = []
+    for number, score in enumerate(held.scores, start=1):
+        if score.system == "debate":
+            right.append(score.accuracy)
+        assert held.progress[number][2] == (f"debate {sum(right) / len(right):.1%} right" if right else "")
+    assert 0 < sum(right) < len(right), "a share that says something"
+
+
+def test_what_is_missing_is_in_the_order_of_seeds_and_numbered_over_them(tmp_path, grader):
+    with Run.open(tmp_path / "run", Recipe()) as run:
+        queue = Queue(run, PLAN, PROBLEMS, seeds=SEEDS, grader=grader, progressed=lambda *_: None)
+        items = queue.missing(DEBATE)
+    assert [(item.benchmark, item.seed, item.problem.id, item.number) for item in items] == [
+        ("small", 0, "p0", 0),
+        ("small", 0, "p1", 1),
+        ("large", 0, "p0", 0),
+        ("large", 0, "p1", 1),
+        ("large", 0, "p2", 2),
+        ("small", 1, "p0", 2),
+        ("small", 1, "p1", 3),
+        ("large", 1, "p0", 3),
+        ("large", 1, "p1", 4),
+        ("large", 1, "p2", 5),
+    ]
+    assert items[3].place == ("debate", "large", 0, "p1")

@@ -1,0 +1,175 @@
+"""From an evaluation file to what is held: plan, cast, parameters and titles. No model is loaded here."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from mada.debate.prompts import Prompts
+from mada.errors import AdapterError, EvaluationError
+from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
+from mada.pipeline.cast import Member
+from mada.pipeline.evaluations import contest_of_file
+from mada.recipe.evaluation_file import EvaluationRecipe, evaluation_of
+from mada.recipe.sections import ModelSection
+from mada.team.settings import DebateSettings
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_loaded(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("mada.pipeline.cast.load_base", refuse)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+
+
+def adapter(folder: Path, numbers: int) -> str:
+    """An adapter file with so many numbers; nothing else of it is looked at here."""
+    folder.mkdir()
+    save_file({"a": torch.zeros(numbers - 2), "b": torch.zeros(1, 2)}, folder / "adapter_model.safetensors")
+    return str(folder)
+
+
+def recipe(systems, *, agents=None, **others) -> EvaluationRecipe:
+    values = {"benchmarks": ["abacus-easy", "abacus-hard"], "agents": agents or AGENTS, "systems": systems, **others}
+    return evaluation_of(values, where="here")
+
+
+AGENTS = {
+    "base": {"model": "some/model", "revision": "v2", "dtype": "float32", "window": 512},
+    "other": {"model": "other/model"},
+}
+KINDS = [
+    {"kind": "single", "agents": ["base"]},
+    {"kind": "single", "agents": ["base", "other"], "name": "mean"},
+    {"kind": "vote", "agents": ["base"], "samples": 6},
+    {"kind": "vote", "agents": ["base", "other"], "name": "matched", "matched_to": "debate"},
+    {"kind": "weighted-vote", "agents": ["base", "base"]},
+    {"kind": "judge", "agents": ["base"], "samples": 3, "judge": "other", "title": "The judge"},
+    {"kind": "judge", "agents": ["base"], "judge": "base", "name": "matched judge", "matched_to": "debate"},
+    {"kind": "best-of-n", "agents": ["base"], "samples": 4, "critics": ["other", "base"]},
+    {"kind": "debate", "agents": ["base", "other"], "critics": ["other"], "rounds": 3},
+]
+
+
+def test_every_kind_becomes_the_system_of_that_kind():
+    contest = contest_of_file(recipe(KINDS))
+    plain = [system.model_copy(update={"parameters": None}) for system in contest.plan.systems]
+    assert plain == [
+        agents_alone("single", "single: base", ["base"]),
+        agents_alone("mean", "mean of 2: base, other", ["base", "other"]),
+        vote_of("vote", "vote of 6: base", ["base"], samples=6),
+        vote_of("matched", "vote at debate's tokens: base, other", ["base", "other"], matched_to="debate"),
+        vote_of("weighted-vote", "weighted vote of 2: base", ["base", "base"], weighted=True),
+        judged("judge", "The judge", ["base"], judge="other as judge", samples=3),
+        judged("matched judge", plain[6].title, ["base"], judge="base as judge", matched_to="debate"),
+        best_by_critics("best-of-n", "best of 4: base, other", ["base"], critics=["other", "base"], samples=4),
+        debate_of("debate", "debate 2+1, 3 rounds: base, other", ["base", "other"], critics=["other"], rounds=3),
+    ]
+    assert plain[6].title.startswith("judge at debate's tokens: ")
+
+
+def test_all_systems_are_compared_with_the_reference_or_the_first():
+    assert contest_of_file(recipe(KINDS)).plan.reference == "single"
+    contest = contest_of_file(recipe(KINDS, reference="debate"))
+    assert contest.plan.reference == "debate"
+    assert contest.plan.benchmarks == ("abacus-easy", "abacus-hard")
+
+
+def test_the_cast_has_every_agent_and_judges_by_their_own_name():
+    base = ModelSection(name="some/model", revision="v2", dtype="float32", window=512)
+    other = ModelSection(name="other/model")
+    assert contest_of_file(recipe(KINDS)).cast == {
+        "base": Member(base),
+        "other": Member(other),
+        "base as judge": Member(base, is_judge=True),
+        "other as judge": Member(other, is_judge=True),
+    }
+    assert set(contest_of_file(recipe(KINDS[:3])).cast) == {"base", "other"}
+
+
+def test_a_judge_keeps_its_adapter(tmp_path):
+    folder = adapter(tmp_path / "a", 10)
+    agents = {"base": {"model": "m"}, "trained": {"model": "m", "adapter": folder}}
+    judge = {"kind": "judge", "agents": ["base"], "samples": 3, "judge": "trained"}
+    cast = contest_of_file(recipe([judge], agents=agents)).cast
+    assert cast["trained as judge"] == Member(ModelSection(name="m"), Path(folder), is_judge=True)
+    assert cast["trained"] == Member(ModelSection(name="m"), Path(folder))
+
+
+def test_everything_else_of_the_file_arrives(tmp_path):
+    contest = contest_of_file(
+        recipe(
+            KINDS,
+            seeds=4,
+            problems=7,
+            folder=str(tmp_path),
+            inference={"temperature": 0.5, "top_p": 0.75, "top_k": 3, "max_new_tokens": 99},
+            prompts={"judge_header": "H", "share": "answer"},
+            engine={"rows": 6},
+            grading={"workers": 2},
+        )
+    )
+    assert (contest.seeds, contest.problems, contest.folder) == (4, 7, tmp_path)
+    assert contest.settings == DebateSettings(
+        prompts=Prompts(judge_header="H", share="answer"), temperature=0.5, top_p=0.75, top_k=3, max_new_tokens=99
+    )
+    assert (contest.engine.rows, contest.grading.workers) == (6, 2)
+    questions = contest_of_file(recipe(KINDS, problems=3)).load_problems()
+    assert {name: len(problems) for name, problems in questions.items()} == {"abacus-easy": 3, "abacus-hard": 3}
+
+
+def test_parameters_are_those_of_the_agents_in_the_seats_each_once(tmp_path):
+    agents = {
+        "base": {"model": "m"},
+        "first": {"model": "m", "adapter": adapter(tmp_path / "first", 10)},
+        "second": {"model": "m", "adapter": adapter(tmp_path / "second", 100)},
+        "tuned": {"model": "t", "parameters": 5000},
+        "again": {"model": "m", "window": 64, "adapter": str(tmp_path / "first")},
+        # What the file says is believed, also where there is an adapter.
+        "merged": {"model": "m", "adapter": adapter(tmp_path / "merged", 20), "parameters": 7},
+    }
+    systems = [
+        {"kind": "single", "name": "bare", "agents": ["base"]},
+        {"kind": "vote", "agents": ["first"], "samples": 6},
+        {"kind": "debate", "agents": ["first", "first"], "critics": ["first", "second", "base"]},
+        {"kind": "debate", "name": "alone", "agents": ["first"], "critics": ["second"], "rounds": 1},
+        {"kind": "single", "agents": ["tuned", "merged"]},
+        {"kind": "judge", "agents": ["base"], "samples": 2, "judge": "second"},
+        {"kind": "vote", "name": "matched", "agents": ["first", "second"], "matched_to": "vote"},
+        {"kind": "single", "name": "both", "agents": ["first", "second", "again"]},
+        {"kind": "judge", "name": "own judge", "agents": ["first"], "samples": 2, "judge": "first"},
+        {"kind": "judge", "name": "tuned judge", "agents": ["base"], "samples": 2, "judge": "tuned"},
+    ]
+    plan = contest_of_file(recipe(systems, agents=agents)).plan
+    assert {system.name: system.parameters for system in plan.systems} == {
+        "bare": 0,
+        "vote": 10,
+        "debate": 110,
+        "alone": 10,
+        "single": 5007,
+        "judge": 100,
+        "matched": 110,
+        "both": 110,
+        "own judge": 10,
+        "tuned judge": 5000,
+    }
+
+
+def test_an_adapter_folder_without_weights_is_named(tmp_path):
+    (tmp_path / "empty").mkdir()
+    agents = {"trained": {"model": "m", "adapter": str(tmp_path / "empty")}}
+    with pytest.raises(AdapterError, match=f"^{tmp_path}/empty/adapter_model.safetensors: no such file"):
+        contest_of_file(recipe([{"kind": "single", "agents": ["trained"]}], agents=agents))
+
+
+def test_a_system_cannot_be_matched_to_one_that_is_matched_itself():
+    systems = [
+        *KINDS[:1],
+        {"kind": "vote", "agents": ["base"], "matched_to": "single"},
+        {"kind": "vote", "name": "chain", "agents": ["base"], "matched_to": "vote"},
+    ]
+    with pytest.raises(EvaluationError, match="'chain' needs 'vote' to have seats of its own, and a fixed number"):
+        contest_of_file(recipe(systems))

@@ -1,0 +1,291 @@
+"""Evaluation files: one with everything in it, and one mistake at a time."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mada.errors import RecipeError
+from mada.problems.known import BENCHMARKS
+from mada.recipe.evaluation_file import SystemSection, is_evaluation_file, load_evaluation
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+EVERYTHING = """
+name = "rivals"
+seed = 5
+reference = "team"
+benchmarks = ["aime-2024", "mine.jsonl"]
+seeds = 3
+problems = 20
+folder = "data"
+price_per_hour = 2.5
+
+[inference]
+temperature = 0.5
+top_p = 0.75
+top_k = 20
+max_new_tokens = 4096
+
+[prompts]
+judge_request = "Choose."
+
+[engine]
+rows = 8
+
+[grading]
+workers = 2
+
+[agents.base]
+model = "some/model"
+revision = "v2"
+dtype = "float32"
+window = 8192
+
+[agents.trained]
+model = "some/model"
+adapter = "adapters/first"
+
+[agents.tuned]
+model = "other/model"
+parameters = 1_500_000_000
+
+[[systems]]
+kind = "single"
+agents = ["tuned"]
+
+[[systems]]
+kind = "single"
+name = "mean"
+title = "Mean of two"
+agents = ["base", "tuned"]
+
+[[systems]]
+kind = "vote"
+agents = ["base"]
+samples = 6
+
+[[systems]]
+kind = "vote"
+name = "matched"
+agents = ["base", "tuned"]
+matched_to = "team"
+
+[[systems]]
+kind = "weighted-vote"
+agents = ["base", "base", "tuned"]
+
+[[systems]]
+kind = "judge"
+agents = ["base"]
+samples = 3
+judge = "tuned"
+
+[[systems]]
+kind = "best-of-n"
+agents = ["base"]
+samples = 3
+critics = ["trained"]
+
+[[systems]]
+kind = "debate"
+name = "team"
+agents = ["trained", "trained"]
+critics = ["trained", "base"]
+rounds = 3
+
+[[systems]]
+kind = "debate"
+agents = ["trained"]
+rounds = 1
+"""
+AGENT = '[agents.base]\nmodel = "m"\n[agents.other]\nmodel = "m"\n'
+SINGLE = '[[systems]]\nkind = "single"\nagents = ["base"]\n'
+SMALLEST = AGENT + SINGLE
+
+
+def written(folder, text):
+    path = folder / "rivals.toml"
+    path.write_text(text)
+    return path
+
+
+def system(kind, rest="", agents='["base"]'):
+    return f'[[systems]]\nkind = "{kind}"\nagents = {agents}\n{rest}\n'
+
+
+def test_a_file_with_all_kinds(tmp_path):
+    recipe = load_evaluation(written(tmp_path, EVERYTHING))
+    assert (recipe.name, recipe.seed, recipe.reference) == ("rivals", 5, "team")
+    assert (recipe.benchmarks, recipe.seeds, recipe.problems) == (("aime-2024", "mine.jsonl"), 3, 20)
+    assert (recipe.folder, recipe.price_per_hour) == (Path("data"), 2.5)
+    assert recipe.inference.model_dump() == {"temperature": 0.5, "top_p": 0.75, "top_k": 20, "max_new_tokens": 4096}
+    assert (recipe.prompts.judge_request, recipe.engine.rows, recipe.grading.workers) == ("Choose.", 8, 2)
+    assert recipe.agents["base"].model_dump() == {
+        "model": "some/model",
+        "revision": "v2",
+        "dtype": "float32",
+        "window": 8192,
+        "adapter": None,
+        "parameters": None,
+    }
+    assert recipe.agents["trained"].adapter == "adapters/first"
+    assert recipe.agents["tuned"].parameters == 1_500_000_000
+    assert recipe.names == (
+        *("single", "mean", "vote", "matched", "weighted-vote", "judge", "best-of-n", "team", "debate"),
+    )
+    assert recipe.systems[3] == SystemSection(kind="vote", name="matched", agents=("base", "tuned"), matched_to="team")
+    assert recipe.systems[5] == SystemSection(kind="judge", agents=("base",), samples=3, judge="tuned")
+    assert recipe.systems[7] == SystemSection(
+        kind="debate", name="team", agents=("trained",) * 2, critics=("trained", "base"), rounds=3
+    )
+
+
+def test_what_is_not_said_is_as_in_the_paper(tmp_path):
+    recipe = load_evaluation(written(tmp_path, SMALLEST))
+    assert (recipe.name, recipe.seed, recipe.reference) == ("evaluation", 0, None)
+    assert (recipe.benchmarks, recipe.seeds, recipe.problems) == (BENCHMARKS, 10, None)
+    assert recipe.inference.model_dump() == {"temperature": 1.0, "top_p": 1.0, "top_k": None, "max_new_tokens": None}
+    assert recipe.systems[0].rounds == 2
+    assert recipe.agents["base"].dtype == "auto"
+
+
+def test_none_is_a_word_here_too(tmp_path):
+    text = 'reference = "none"\nproblems = "none"\n' + SMALLEST.replace(
+        'model = "m"', 'model = "m"\nadapter = "none"', 1
+    )
+    assert load_evaluation(written(tmp_path, text)) == load_evaluation(written(tmp_path, SMALLEST))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        # Names that nobody has.
+        (
+            AGENT + system("vote", agents='["base", "bsae"]'),
+            "there is no agent 'bsae'; did you mean 'base'? (agents: base, other)",
+        ),
+        (
+            AGENT + system("judge", 'judge = "stranger"'),
+            "there is no agent 'stranger' (agents: base, other)",
+        ),
+        (AGENT + system("debate", 'critics = ["othr"]'), "there is no agent 'othr'; did you mean 'other'?"),
+        (
+            SMALLEST + system("vote", 'matched_to = "team"'),
+            "matched_to: there is no system 'team' (systems: single, vote)",
+        ),
+        ('reference = "team"\n' + SMALLEST, "reference: there is no system 'team' (systems: single)"),
+        # Names that two have.
+        (SMALLEST + SINGLE, "two systems are called 'single'; give each a name of its own"),
+        (
+            SMALLEST + system("vote", 'name = "single"'),
+            "two systems are called 'single'; give each a name of its own",
+        ),
+        # Fields that do not go with the kind.
+        (AGENT + system("judge"), "systems[0]: a judge needs judge"),
+        (SMALLEST + system("best-of-n"), "systems[1]: a best-of-n needs critics"),
+        (AGENT + system("debate"), "systems[0]: a debate needs critics"),
+        (
+            AGENT + system("vote", 'judge = "base"'),
+            "systems[0]: a vote has no judge; remove it, or choose another kind",
+        ),
+        (
+            AGENT + system("judge", 'judge = "base"\ncritics = ["base"]'),
+            "systems[0]: a judge has no critics; remove it, or choose another kind",
+        ),
+        (
+            SMALLEST + system("vote", 'samples = 3\nmatched_to = "single"'),
+            "systems[1]: matched_to decides the number of samples of a vote, a weighted-vote or a judge alone",
+        ),
+        (
+            SMALLEST + system("best-of-n", 'critics = ["base"]\nmatched_to = "single"'),
+            "systems[1]: matched_to decides the number of samples of a vote, a weighted-vote or a judge alone",
+        ),
+        (
+            AGENT + system("debate", 'critics = ["base"]\nsamples = 3'),
+            "systems[0]: a debate has one answer per agent; list the agents, or choose another kind",
+        ),
+        (AGENT + system("single", "samples = 3"), "systems[0]: a single has one answer per agent"),
+        # Keys and values.
+        ("benchmark = 3\n" + SMALLEST, "benchmark: unknown key"),
+        (AGENT + system("vote", "sample = 3"), "systems[0].sample: unknown key"),
+        ('[agents.base]\nmodel = "m"\nlora = 3\n' + SINGLE, "agents.base.lora: unknown key"),
+        ("[agents.base]\n" + SINGLE, "agents.base.model: field required"),
+        ('seeds = "ten"\n' + SMALLEST, "seeds: "),
+        ("seeds = 0\n" + SMALLEST, "seeds: got 0 (an integer), wanted"),
+        ("price_per_hour = -1.5\n" + SMALLEST, "price_per_hour: got -1.5 (a number), wanted"),
+        (AGENT + system("jury"), "systems[0].kind: got 'jury' (text), wanted"),
+        (AGENT + system("vote", agents='"base"'), "systems[0].agents: "),
+        (AGENT + system("vote", agents="[]"), "systems[0].agents: got [] (a list), wanted"),
+        ("[inference]\ntop_p = 2.0\n" + SMALLEST, "inference.top_p: got 2.0 (a number), wanted"),
+        (
+            '[prompts]\nreasoning = "Solve it."\n' + SMALLEST,
+            "prompts.reasoning: got no '{question}', wanted it exactly once",
+        ),
+        (
+            'benchmarks = ["a", "a"]\n' + SMALLEST,
+            "benchmarks: got 'a' more than once, wanted each name once; remove the copies",
+        ),
+        # Nothing to do.
+        (AGENT, "systems: field required"),
+        (SINGLE, "agents: field required"),
+        ("systems = []\n" + AGENT, "systems: got [] (a list), wanted"),
+        ("[agents]\n" + SINGLE, "agents: got a table, wanted"),
+    ],
+)
+def test_each_mistake_is_named_with_its_file_and_key(text, complaint, tmp_path):
+    path = written(tmp_path, text)
+    with pytest.raises(RecipeError, match=f"^{re.escape(f'{path}: ')}.*{re.escape(complaint)}"):
+        load_evaluation(path)
+
+
+def test_all_mistakes_are_named_at_once(tmp_path):
+    text = "seeds = 0\nsed = 3\n" + AGENT + system("jury")
+    path = written(tmp_path, text)
+    with pytest.raises(RecipeError) as caught:
+        load_evaluation(path)
+    first, *others = str(caught.value).split("\n")
+    assert first == "3 mistakes in this evaluation:"
+    assert len(others) == 3
+    for line, key in zip(sorted(others), ["sed: ", "seeds: ", "systems[0].kind: "], strict=True):
+        assert line.startswith(f"  {path}: {key}")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    path = tmp_path / "rivals.toml"
+    with pytest.raises(RecipeError, match=f"^{re.escape(str(path))}: no such file"):
+        load_evaluation(path)
+    path.write_text(SMALLEST + "seeds = = 3\n")
+    with pytest.raises(RecipeError, match=f"^{re.escape(str(path))}:8:9: not valid TOML"):
+        load_evaluation(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        (SMALLEST, True),
+        # With mistakes it still is one, so that these are named as an evaluation's.
+        ("systems = 3", True),
+        ("seeds = 3\n" + system("jury"), True),
+        ("", False),
+        ('[evaluation]\nsystems = ["debate"]', False),
+        ("systems = [", False),
+        ("not TOML", False),
+    ],
+)
+def test_what_an_evaluation_file_looks_like(text, is_one, tmp_path):
+    assert is_evaluation_file(written(tmp_path, text)) == is_one
+
+
+def test_recipes_are_no_evaluations():
+    recipes = sorted((REPOSITORY / "recipes").rglob("*.toml"))
+    assert REPOSITORY / "recipes" / "paper.toml" in recipes
+    training = [path for path in recipes if "[[systems]]" not in path.read_text()]
+    assert not [path for path in training if is_evaluation_file(path)]
+
+
+def test_what_is_no_readable_file_is_no_evaluation(tmp_path):
+    assert not is_evaluation_file(tmp_path / "missing.toml")
+    assert not is_evaluation_file(tmp_path)
+    path = tmp_path / "broken.toml"
+    path.write_bytes(b"systems = '\xff'")
+    assert not is_evaluation_file(path)

@@ -1,0 +1,138 @@
+"""The section of costs, and the bill for a terminal."""
+
+from dataclasses import replace
+
+import pytest
+
+from mada.evaluation.costs import Bill, Demand, bill_of
+from mada.evaluation.effort import Effort
+from mada.evaluation.grid import Grid
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.report.bill import bill_text
+from mada.report.costs import base_of, costs_section
+
+# 10,800 sampled tokens took 120 s of two accelerators: 300 tokens are charged with 3.33 s of the clock.
+COSTS = r"""
+## Costs
+
+| the whole evaluation | asked for | computed | saved by sharing |
+| --- | ---: | ---: | ---: |
+| completions | 72 | 36 | 50 % |
+| generated tokens | 21,600 | 10,800 | 50 % |
+| prompt tokens | 3,600 | 1,800 | 50 % |
+
+It took 2 min 0 s (engines at work for 1 min 48 s), 4 min 0 s of accelerators, 90 tokens per second, 0.20 in money. """
+COSTS += r"""The price is 3 for an hour of an accelerator, or of the machine without one.
+
+| per question | calls | tokens, round 1 | tokens, round 2 | tokens | prompt tokens | tokens per right answer """
+COSTS += r"""| seconds | accelerator seconds | money |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| one agent | 1 | 300 | – | 300 | 50 | 800 | 3.33 | 6.67 | 0.00556 |
+| vote \| of 4 | 4 | 1,200 | – | 1,200 | 200 | 2,400 | 13.3 | 26.7 | 0.0222 |
+| debate | 4 | 600 | 600 | 1,200 | 200 | 1,477 | 13.3 | 26.7 | 0.0222 |
+
+Calls and tokens are counted. Tokens per right answer: generated tokens by accuracy. Times and money of a system are """
+COSTS += r"""not measured but attributed by its share of generated tokens, as if it had sampled alone: systems share """
+COSTS += r"""samples and batches, so no clock can tell them apart."""
+
+
+def test_the_section(grid, efforts):
+    assert costs_section(grid, efforts, price_per_hour=3) == COSTS.strip()
+
+
+def test_without_efforts_only_what_is_counted(grid):
+    text = costs_section(grid, price_per_hour=3)
+    assert "seconds" not in text
+    assert "money" not in text
+    assert "| debate | 4 | 600 | 600 | 1,200 | 200 | 1,477 |\n" in text
+
+
+def test_one_round_has_no_columns_by_round(scores, plan):
+    alone = EvaluationPlan(systems=plan.systems[:1], reference="single")
+    text = costs_section(Grid.of([one for one in scores if one.system == "single"], alone))
+    assert "| per question | calls | tokens | prompt tokens | tokens per right answer |" in text
+
+
+def test_on_a_cpu_there_are_no_accelerators(grid):
+    text = costs_section(grid, [Effort(10, 9, "cpu", 0, 36, 10_800, 1_800)])
+    assert "It took 10 s (engines at work for 9.0 s), 1,080 tokens per second." in text
+    assert "accelerator" not in text
+
+
+def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(scores, plan):
+    single, vote, debate = plan.systems
+    systems = (
+        single.model_copy(update={"parameters": 0}),
+        vote.model_copy(update={"parameters": 10_000_000_000}),
+        debate.model_copy(update={"parameters": 0}),
+        debate.model_copy(update={"name": "mada", "title": "MADA", "parameters": 10_000_000_000}),
+        single.model_copy(update={"name": "tuned", "title": "tuned", "parameters": 10_000_000_000}),
+    )
+    trained = {"debate": "mada", "single": "tuned"}
+    copies = [replace(one, system=trained[one.system]) for one in scores if one.system in trained]
+    grid = Grid.of([*scores, *copies], EvaluationPlan(systems=systems, reference="mada"))
+    assert [base_of(grid, one) for one in systems] == [systems[0], None, systems[2], systems[2], systems[0]]
+    text = costs_section(grid)
+    assert "| MADA | 4 | 600 | 600 | 1,200 | 200 | 1,477 | 10,000,000,000 | +0 |" in text
+    assert "| debate | 4 | 600 | 600 | 1,200 | 200 | 1,477 | 0 | – |" in text
+    assert "10,000,000,000 | – |" in text
+    assert "accuracy above the untrained system of the same shape" in text
+
+
+def shaped(name, **others):
+    return PlannedSystem(name=name, title=name, **{"generators": ("g",), "parameters": 0} | others)
+
+
+@pytest.mark.parametrize(
+    ("systems", "base"),
+    [
+        # The mean of three agents is that of single answers, and a budget has its own number of seats.
+        ([shaped("a"), shaped("b", generators=("x", "y", "z"), parameters=9)], "a"),
+        (
+            [
+                shaped("c", parameters=9),
+                shaped("a", matched_to="c", measure="verdict"),
+                shaped("d", generators=("x", "y"), measure="verdict", parameters=9),
+                shaped("b", generators=("x", "y"), matched_to="c", measure="verdict", parameters=9),
+            ],
+            "a",
+        ),
+        # Fewer seats, another measure, another budget, or no knowledge of training: another shape.
+        ([shaped("a", measure="verdict"), shaped("b", generators=("x", "y"), measure="verdict", parameters=9)], None),
+        ([shaped("a", measure="verdict"), shaped("b", parameters=9)], None),
+        ([shaped("a", parameters=None), shaped("b", parameters=9)], None),
+        # Two base models: neither is the base.
+        ([shaped("a"), shaped("c"), shaped("b", parameters=9)], None),
+        ([shaped("a"), shaped("b", generators=(), members=("a",), parameters=9)], None),
+    ],
+)
+def test_bases(systems, base, grid):
+    plan = EvaluationPlan(systems=tuple(systems), reference="a")
+    found = base_of(Grid(plan, grid.scores, grid.problems, grid.seeds), plan.systems[-1])
+    assert (found.name if found else None) == base
+
+
+def test_the_bill_in_a_terminal(grid, efforts):
+    assert bill_text(bill_of(grid, efforts)) == [
+        "72 completions asked for, 36 sampled: sharing saved 50 %",
+        "21,600 tokens asked for, 10,800 sampled: sharing saved 50 %",
+        "2 min 0 s (engines at work for 1 min 48 s), 4 min 0 s of accelerators, 90 tokens per second",
+    ]
+    assert bill_text(bill_of(grid, efforts, price_per_hour=3))[-1].endswith(", 0.20 in money")
+
+
+def test_work_done_twice_is_no_saving(grid, efforts):
+    [line, *_] = bill_text(bill_of(grid, [*efforts, *efforts, *efforts]))
+    assert (
+        line
+        == "72 completions asked for, 108 sampled, more than asked for because of work that was lost and done again"
+    )
+    assert "| completions | 72 | 108 | −50 % |" in costs_section(grid, [*efforts] * 3)
+
+
+def test_a_bill_without_any_record():
+    nothing = Demand(10, 0)
+    assert bill_text(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
+        "10 completions asked for",
+        "10 tokens asked for",
+    ]
