@@ -138,20 +138,25 @@ def models_of(cast: Cast, agents: Collection[str]) -> tuple[ModelSection, ...]:
 
 
 def adapter_folder(name: str) -> Path:
-    """Return the folder of an adapter; one that is not here is fetched from the Hub."""
+    """Return the folder of an adapter; one that is not here is fetched from the Hub.
+
+    On the Hub an adapter may lie in a folder of its repository: `owner/name/checkpoint-2000`.
+    """
     folder = Path(name).expanduser()
     if folder.exists():
         return folder
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
+    owner_and_name, inside = "/".join(name.split("/")[:2]), name.split("/")[2:]
     try:
-        return Path(snapshot_download(name, allow_patterns=["adapter_*"]))
+        fetched = snapshot_download(owner_and_name, allow_patterns=["/".join([*inside, "adapter_*"])])
     except (OSError, ValueError, HFValidationError) as error:
         raise AdapterError(
             f"{name}: no such folder here, and the Hub does not give it ({shortly(error)}); check the name, "
             "or download it where there is a network and give the folder"
         ) from None
+    return Path(fetched, *inside)
 
 
 def _stage(

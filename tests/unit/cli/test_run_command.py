@@ -237,7 +237,7 @@ def test_a_run_that_was_stopped_in_the_evaluation_goes_on_with_its_folder_alone(
     kept = scores.read_bytes().splitlines(keepends=True)[:12]
     scores.write_bytes(b"".join(kept))
     printed = mada("run", "--run", copied)
-    assert "evaluate: 12 of 56, " in printed
+    assert "evaluate: 12 of 56" in printed
     assert scores.read_bytes().startswith(b"".join(kept))
     assert lines(copied, "scores") == lines(finished.folder, "scores")
     assert lines(copied, "transcripts") == lines(finished.folder, "transcripts")

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
@@ -240,3 +241,16 @@ def test_a_settled_vote_breaks_ties_by_the_rounds_before_as_a_vote_does(grader):
     answers = [["5", "5", "4"], ["4", "5"]]
     settled = settle("vote", [[Response("", one, 1) for one in given] for given in answers], plain("4", "5"))
     assert settled == voted(*answers, grader=grader) == Verdict("5", (Votes("5", 1), Votes("4", 1)), tie=True)
+
+
+def test_the_order_of_seats_does_not_settle_a_weighted_tie():
+    """Sums of the same three weights in two orders differ in their last digit, unless they are exact."""
+
+    def weighed(order):
+        pairs = [*(("4", one) for one in (-0.583, -0.908, -0.505)), *(("12", one) for one in order)]
+        responses = [Response("", answer, 1, mean_log_prob=one) for answer, one in pairs]
+        return weigh([responses], {"4": "4", "12": "12"})
+
+    verdicts = [weighed(order) for order in permutations((-0.505, -0.583, -0.908))]
+    assert len(set(verdicts)) == 1
+    assert (verdicts[0].answer, verdicts[0].tie) == ("4", True)

@@ -9,11 +9,14 @@ from safetensors.torch import save_file
 from mada.debate.prompts import Prompts
 from mada.errors import AdapterError, EvaluationError
 from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
-from mada.pipeline.cast import Member
+from mada.pipeline.cast import Member, adapter_folder, models_of
 from mada.pipeline.evaluations import contest_of_file
-from mada.recipe.evaluation_file import EvaluationRecipe, evaluation_of
+from mada.problems import BENCHMARKS
+from mada.recipe.evaluation_file import EvaluationRecipe, evaluation_of, load_evaluation
 from mada.recipe.sections import ModelSection
 from mada.team.settings import DebateSettings
+
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -173,3 +176,36 @@ def test_a_system_cannot_be_matched_to_one_that_is_matched_itself():
     ]
     with pytest.raises(EvaluationError, match="'chain' needs 'vote' to have seats of its own, and a fixed number"):
         contest_of_file(recipe(systems))
+
+
+def test_the_papers_public_baselines(tmp_path, monkeypatch):
+    fetched = []
+
+    def fetch(name, *, allow_patterns):
+        fetched.append((name, allow_patterns))
+        adapter(tmp_path / "checkpoint-2000", 36_929_536)
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    contest = contest_of_file(load_evaluation(REPOSITORY / "recipes" / "baselines" / "public-models.toml"))
+    assert fetched == [("Tina-Yi/R1-Distill-Qwen-1.5B-STILL", ["checkpoint-2000/adapter_*"])]
+    by_name = {system.name: system for system in contest.plan.systems}
+    assert len(by_name) == 15
+    assert {name: system.parameters for name, system in by_name.items() if system.is_debate} == {
+        "deepseek-r1": 0,
+        **dict.fromkeys(("still-3", "deepscaler", "open-rs1", "open-rs2", "open-rs3"), 1_777_088_000),
+        "tina": 36_929_536,
+    }
+    # One model fills every seat, as in the paper; the adapter is on the base, so six models are loaded in all.
+    assert all(len(system.agents) == 1 and len(system.generators) == 3 for system in by_name.values() if system.critics)
+    assert len(models_of(contest.cast, tuple(contest.cast))) == 6
+    assert (contest.seeds, contest.plan.benchmarks) == (10, BENCHMARKS)
+
+
+def test_an_adapter_that_is_nowhere(monkeypatch):
+    def fetch(name, **_):
+        raise OSError("no network here. Try later.")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    with pytest.raises(AdapterError, match=r"owner/name: no such folder.* the Hub does not give it \(no network"):
+        adapter_folder("owner/name")

@@ -10,7 +10,8 @@ class Sampling:
     """How one request is sampled.
 
     A temperature of 0 takes the likeliest token. `seed` and the place in the group decide every random number, so the
-    same request gives the same tokens whatever else is in the batch (on a CPU; a GPU's sums depend on the batch).
+    same request gives the same tokens whatever else is in the batch, but for what rounding does: the last digits of a
+    sum depend on the batch's size, and once in many thousand draws, on a GPU more often, that is another token.
     """
 
     max_tokens: int

@@ -1,0 +1,106 @@
+"""Who is seated on which model, with what of it; and in which order models are loaded."""
+
+import asyncio
+
+import pytest
+
+from mada.evaluation.samples import Sample, SampleStore
+from mada.pipeline.cast import Member, seated
+from mada.pipeline.contest import hold_contest
+from mada.pipeline.evaluations import contest_of_file
+from mada.recipe.evaluation_file import evaluation_of
+from mada.recipe.sections import EngineSection, ModelSection
+from mada.run import Records, Run
+from mada.team.settings import DebateSettings
+
+NANO, SHORT = ModelSection(name="mada-nano"), ModelSection(name="mada-nano", window=64)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Records(tmp_path / "samples.jsonl", Sample) as records:
+        yield SampleStore(records)
+
+
+def seats_of(cast, agents, store, look):
+    async def take():
+        async with seated(cast, agents, settings=DebateSettings(), engine=EngineSection(), store=store) as seats:
+            return await look(seats)
+
+    return asyncio.run(take())
+
+
+def test_a_reply_has_at_most_half_of_the_agents_own_window(scripted, store):
+    scripted(lambda agent, prompt, seed: "4")
+
+    async def look(seats):
+        return {name: (seats.seat(name).window, seats.seat(name).sampling.max_tokens) for name in ("long", "short")}
+
+    found = seats_of({"long": Member(NANO), "short": Member(SHORT)}, ["long", "short"], store, look)
+    assert found == {"long": (1024, 512), "short": (64, 32)}
+
+
+def test_agents_on_one_model_share_it_and_a_judge_is_asked_in_its_own_way(scripted, store, adapter_files):
+    engines = scripted(lambda agent, prompt, seed: f"{agent} {'Judge the solutions' in prompt}")
+    cast = {
+        "base": Member(NANO),
+        "judge": Member(NANO, is_judge=True),
+        "trained": Member(NANO, adapter_files["first"]),
+        "other": Member(NANO, adapter_files["second"]),
+    }
+
+    async def look(seats):
+        first = await seats.seat("base").answer("What is 2 + 2?", (), seed=1)
+        turns = [await seats.seat(name).answer("What is 2 + 2?", [first.response], seed=1) for name in cast]
+        return [(turn.agent, turn.response.text) for turn in turns]
+
+    said = seats_of(cast, list(cast), store, look)
+    assert said == [
+        ("base", "None False"),
+        ("judge", "None True"),
+        ("trained", "first False"),
+        ("other", "second False"),
+    ]
+    assert len(engines) == 1
+
+
+def test_the_same_adapter_elsewhere_is_the_same_speaker(scripted, store, adapter_files, tmp_path):
+    import shutil
+
+    engines = scripted(lambda agent, prompt, seed: "4")
+    copy = shutil.copytree(adapter_files["first"], tmp_path / "copy")
+
+    async def ask(seats):
+        await seats.seat("agent").answer("What is 2 + 2?", (), seed=1)
+
+    for folder in (adapter_files["first"], copy, adapter_files["second"]):
+        seats_of({"agent": Member(NANO, folder)}, ["agent"], store, ask)
+    assert [len(engine.requests) for engine in engines] == [1, 0, 1]
+
+
+def test_matched_systems_wait_until_the_length_of_their_samples_is_known(scripted, tmp_path):
+    """The vote's agent is also on the second model's table, so its length is known only after that sitting."""
+    engines = scripted(lambda agent, prompt, seed: "4" * (seed % 7) + r" \boxed{4}")
+    recipe = evaluation_of(
+        {
+            "benchmarks": ["abacus-easy"],
+            "problems": 2,
+            "seeds": 1,
+            "grading": {"workers": 1},
+            "agents": {
+                "a": {"model": "mada-nano", "window": 512},
+                "b": {"model": "mada-nano", "window": 512},
+                "c": {"model": "mada-nano", "window": 384},
+            },
+            "systems": [
+                {"kind": "debate", "agents": ["a"], "critics": ["a"]},
+                {"kind": "vote", "agents": ["b"], "matched_to": "debate"},
+                {"kind": "single", "agents": ["b", "c"]},
+            ],
+        },
+        where="here",
+    )
+    with Run.open(tmp_path / "run", recipe) as run:
+        done = asyncio.run(hold_contest(run, contest_of_file(recipe), progressed=lambda *_: None))
+    assert (done["systems"], done["questions"]) == (3, 2)
+    assert len(engines) == 1 + 2 + 1, "the debate's model, both for the single, and the vote's again"
