@@ -146,12 +146,6 @@ def shown_systems(grid: Grid) -> tuple[PlannedSystem, ...]:
     return tuple(system for system in grid.plan.systems if system.shown)
 
 
-def reference_of(grid: Grid) -> PlannedSystem:
-    """Return the system that all others are compared with."""
-    [reference] = [system for system in grid.plan.systems if system.name == grid.plan.reference]
-    return reference
-
-
 def pairwise(grid: Grid) -> Pairwise:
     """Compare all shown systems with each other over seeds: the full matrices of differences and of p (E2)."""
     systems = shown_systems(grid)
@@ -160,7 +154,7 @@ def pairwise(grid: Grid) -> Pairwise:
 
 def against_reference(grid: Grid) -> list[AgainstReference]:
     """Compare every other shown system with the reference, over seeds and over problems (B3)."""
-    reference = reference_of(grid)
+    reference = grid.plan.chosen
     others = [system for system in shown_systems(grid) if system != reference]
     compared = [_compared(grid, system, reference) for system in others]
     p_values = [one.seeds.p for one in compared]
@@ -193,7 +187,7 @@ def at_k(grid: Grid) -> list[SampleCurve]:
 
 def power_note(grid: Grid) -> PowerNote:
     """Say how small a difference this many seeds and problems can find."""
-    reference = _Values.of(grid, reference_of(grid))
+    reference = _Values.of(grid, grid.plan.chosen)
     seeds = len(grid.seeds)
     spread = None
     if seeds > 1:

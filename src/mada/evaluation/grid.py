@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 
 from mada.errors import EvaluationError
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score
+from mada.evaluation.scores import Score, Transcript
 
 Value = Callable[[Score], float]
 """What is averaged: something that one score tells by itself."""
@@ -21,9 +21,9 @@ Place = tuple[str, str, int, str]
 Name = TypeVar("Name", bound=Hashable)
 
 
-def place_of(score: Score) -> Place:
-    """Return where in the grid a score belongs."""
-    return score.system, score.benchmark, score.seed, score.problem
+def place_of(item: Score | Transcript) -> Place:
+    """Return where in the grid a score belongs; its transcript, if there is one, has the same place."""
+    return item.system, item.benchmark, item.seed, item.problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from mada.debate.response import Response
 from mada.debate.transcript import Turn
 from mada.debate.window import WindowError
 from mada.evaluation.effort import Meter
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import Grid, Place, place_of
 from mada.evaluation.matching import TokenLedger, share_out
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript, score_debate
@@ -38,7 +38,7 @@ class Item:
     number: int
 
     @property
-    def place(self) -> tuple[str, str, int, str]:
+    def place(self) -> Place:
         """What tells this item from the others, and its score from other scores."""
         return self.system.name, self.benchmark, self.seed, self.problem.id
 
@@ -63,11 +63,11 @@ class Queue:
         self._tokens = TokenLedger()
         self._fixed = {system.name for system in plan.held if system.matched_to is None}
         self._of = len(plan.held) * seeds * sum(map(len, problems.values()))
-        self._finished: set[tuple[str, str, int, str]] = set()
+        self._finished: set[Place] = set()
         self._right: list[float] = []
         for score in self._scores:
             self._finish(score)
-        self._kept = {(one.system, one.benchmark, one.seed, one.problem) for one in self._transcripts}
+        self._kept = {place_of(one) for one in self._transcripts}
         self._report()
 
     def missing(self, system: PlannedSystem) -> list[Item]:
@@ -119,7 +119,7 @@ class Queue:
         return item.system.with_generators(share_out(self._tokens.samples(item.system, item.benchmark), item.number))
 
     def _finish(self, score: Score) -> None:
-        self._finished.add((score.system, score.benchmark, score.seed, score.problem))
+        self._finished.add(place_of(score))
         if score.system in self._fixed:
             self._tokens.add(score)
         if score.system == self._plan.reference:

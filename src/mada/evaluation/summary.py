@@ -61,7 +61,7 @@ def summarize(scores: Iterable[Score], plan: EvaluationPlan) -> Summary:
 
 def summary_of(grid: Grid) -> Summary:
     """Sum up an evaluation whose scores are in their places already, as they are where more is made of them."""
-    [reference] = [system for system in grid.plan.systems if system.name == grid.plan.reference]
+    reference = grid.plan.chosen
     against = _Accuracies.of(grid, reference)
     summaries = tuple(
         _summary_of(system, grid, against=None if system is reference else against)

@@ -10,7 +10,6 @@ from mada.evaluation.analysis import (
     against_reference,
     pairwise,
     power_note,
-    reference_of,
     shown_systems,
 )
 from mada.evaluation.grid import Grid
@@ -37,7 +36,7 @@ def comparisons_section(grid: Grid) -> str:
     if len(shown_systems(grid)) < 2:
         return ""
     compared = against_reference(grid)
-    title = escaped(quoted(reference_of(grid).title))
+    title = escaped(quoted(grid.plan.chosen.title))
     parts = [
         "## Comparisons",
         f"Differences are in points, system minus {title}, and one, two or three stars stand for p below .05, .01 and "

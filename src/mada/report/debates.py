@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from mada.evaluation.grid import Place, place_of
 from mada.evaluation.scores import Score, Transcript
 from mada.report.markdown import code, escaped, fenced
 
 Outcome = Literal["corrected", "damaged", "failed"]
-Place = tuple[str, str, int, str]
-"""System, benchmark, seed and problem: what a score and its transcript share."""
 
 DESCRIPTIONS: dict[Outcome, str] = {
     "corrected": "Corrected: the first vote is wrong, the last right",
@@ -28,11 +27,6 @@ class Example:
 
     transcript: Transcript
     score: Score
-
-
-def place_of(item: Score | Transcript) -> Place:
-    """Return what makes a debate the only one of its kind."""
-    return item.system, item.benchmark, item.seed, item.problem
 
 
 def outcome_of(score: Score) -> Outcome | None:

@@ -14,7 +14,6 @@ from mada.evaluation.analysis import (
     at_k,
     pairwise,
     power_note,
-    reference_of,
     shown_systems,
 )
 from mada.evaluation.grid import Grid
@@ -161,7 +160,7 @@ def test_all_with_all():
     grid = Grid.of(given, EvaluationPlan(systems=systems, reference="base"))
     pairs = pairwise(grid)
     assert shown_systems(grid) == pairs.systems == systems[:2]
-    assert reference_of(grid) == systems[1]
+    assert grid.plan.chosen == systems[1]
     assert pairs.differences == [[None, pytest.approx(0.375)], [pytest.approx(-0.375), None]]
     assert pairs.p_values == [[None, pytest.approx(P)], [pytest.approx(P), None]]
 
