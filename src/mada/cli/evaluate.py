@@ -25,6 +25,7 @@ BenchmarksOption = Annotated[
 ]
 SeedsOption = Annotated[int | None, typer.Option(min=1, help="Times every system answers every question.")]
 ProblemsOption = Annotated[int | None, typer.Option(min=1, help="Questions of each benchmark; without it all.")]
+PriceOption = Annotated[float | None, typer.Option(min=0.0, help="Price of an hour of the device, for the bill.")]
 OutOption = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")]
 
 
@@ -52,7 +53,7 @@ def evaluate(
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens after which a reply is cut off.")] = None,
     window: Annotated[int | None, typer.Option(min=2, help="Longest prompt and reply together, in tokens.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Completions sampled at the same time, at most.")] = None,
-    price: Annotated[float | None, typer.Option(min=0.0, help="Price of an hour of the device, for the bill.")] = None,
+    price: PriceOption = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Where all randomness starts (0).")] = None,
     out: OutOption = None,
 ) -> None:
@@ -104,6 +105,7 @@ def ablate(
     benchmarks: BenchmarksOption = None,
     seeds: SeedsOption = None,
     problems: ProblemsOption = None,
+    price: PriceOption = None,
     out: OutOption = None,
 ) -> None:
     """Take a trained team apart: every ablation of the paper, and every rival at the debate's tokens.
@@ -120,7 +122,13 @@ def ablate(
         from mada.pipeline.ablate import ablate as take_apart
 
         take_apart(
-            folder, watch=view, seeds=seeds, problems=problems, benchmarks=tuple(names) if names else None, out=out
+            folder,
+            watch=view,
+            seeds=seeds,
+            problems=problems,
+            benchmarks=tuple(names) if names else None,
+            price_per_hour=price or None,
+            out=out,
         )
     _print_results(place)
 

@@ -19,7 +19,7 @@ from mada.pipeline.observing import RunObserver
 from mada.pipeline.running import run_recipe
 from mada.problems import load_problems
 from mada.recipe import Recipe
-from mada.recipe.values import Count, OrNone, Section, Seed, SomeNames, Text
+from mada.recipe.values import Count, OrNone, Positive, Section, Seed, SomeNames, Text
 from mada.run import Run, StoredRun
 from mada.team.seats import ADAPTERS, recipe_of, team_seats
 
@@ -42,6 +42,8 @@ class AblationRecipe(Section):
     """Times every system answers every benchmark."""
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all."""
+    price_per_hour: OrNone[Positive] = None
+    """Price of an hour of the device, for costs in money."""
 
 
 def ablate(
@@ -51,6 +53,7 @@ def ablate(
     seeds: int | None = None,
     problems: int | None = None,
     benchmarks: tuple[str, ...] | None = None,
+    price_per_hour: float | None = None,
     out: Path | None = None,
 ) -> Path:
     """Train what must be trained, evaluate every ablation and every rival, and return where the results lie.
@@ -68,6 +71,7 @@ def ablate(
         benchmarks=benchmarks or evaluation.benchmarks,
         seeds=seeds or evaluation.seeds,
         problems=problems or evaluation.problems,
+        price_per_hour=price_per_hour,
     )
     place = out or stored.folder / FOLDER
     for name in wanted.benchmarks:  # a mistake in a name should not leave a folder behind

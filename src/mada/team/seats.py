@@ -46,7 +46,9 @@ def team_seats(recipe: Recipe) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def recipe_of(run: StoredRun) -> Recipe:
-    """Return the recipe of a run, or say that it is of another mada."""
+    """Return the recipe of a run, or say that it has none that this mada knows."""
+    if "agents" in run.manifest.recipe or "team" not in run.manifest.recipe:
+        raise RunError(f"{run.folder} holds an evaluation and no team; give the folder of a run that `mada run` made")
     try:
         return Recipe.model_validate_json(json.dumps(run.manifest.recipe))
     except ValidationError as error:

@@ -219,7 +219,7 @@ def test_the_stage_of_a_run(finished, tmp_path):
 def test_ablations_and_rivals_in_one_command(finished, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(finished.folder, folder)
-    printed = mada("ablate", "--run", folder)
+    printed = mada("ablate", "--run", folder, "--price", "3.60")
     summary = read_summary(StoredRun.read(folder / "ablations"))
     assert summary is not None
     assert [one.system.name for one in summary.systems] == [
@@ -230,6 +230,8 @@ def test_ablations_and_rivals_in_one_command(finished, tmp_path):
     by_name = {one.system.name: one for one in summary.systems}
     assert "no counterfactual" in printed
     assert f"report: {folder / 'ablations' / 'report.md'}" in printed
+    assert "completions asked for" in printed
+    assert "in money" in printed
     assert by_name["rounds-1"].accuracy == by_name["generators"].accuracy
     assert len(by_name["agents-1+1"].system.members) == len(by_name["homogeneous"].system.members) == 4
     assert [by_name[name].calls for name in ("rounds-1", "rounds-3", "agents-1+1", "homogeneous")] == [2, 6, 2, 4]
@@ -285,6 +287,12 @@ def test_a_missing_adapter(evaluation_file, refused, tmp_path, monkeypatch):
     assert "generator-9: no such folder here, and the Hub does not give it" in refused(
         "evaluate", evaluation_file, "--out", tmp_path / "out"
     )
+
+
+def test_an_evaluation_is_no_team(evaluation_file, refused, tmp_path):
+    mada("evaluate", evaluation_file, "--out", tmp_path / "out")
+    for command in ("report", "evaluate", "ablate"):
+        assert "holds an evaluation and no team" in refused(command, "--run", tmp_path / "out")
 
 
 def test_what_cannot_be_ablated(finished, refused, tmp_path):
