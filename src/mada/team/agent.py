@@ -6,6 +6,7 @@ sampled in training must look to the model exactly as it will in a debate.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING, cast
 
@@ -56,8 +57,7 @@ class EngineAgent:
     async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
         """Sample one reply to the question, or to the question and what others said."""
         fitted = self._prompt(question, seen)
-        rendered = chat_prompt(fitted.text, self._tokenizer)
-        ids = prompt_ids(rendered, self._tokenizer)
+        rendered, ids = _encoded(fitted.text, self._tokenizer)
         [completion] = await self._engine.sample(self.adapter, ids, replace(self.sampling, seed=seed))
         response = response_of(completion, self._tokenizer, thinking_opened=opens_thinking(rendered))
         return Turn(
@@ -90,7 +90,18 @@ class EngineAgent:
         return FittedPrompt(text, tokens, shortened_responses=0, characters_left_out=0)
 
     def _count_tokens(self, text: str) -> int:
-        return len(prompt_ids(chat_prompt(text, self._tokenizer), self._tokenizer))
+        return len(_encoded(text, self._tokenizer)[1])
+
+
+@lru_cache(maxsize=256)
+def _encoded(text: str, tokenizer: "PreTrainedTokenizerBase") -> tuple[str, tuple[int, ...]]:
+    """Return a prompt as the model sees it, as text and as tokens.
+
+    Kept for a while: a prompt is counted before it is sent, and all critics of a round are sent the same. Encoding is
+    most of what the host has to do for a long prompt.
+    """
+    rendered = chat_prompt(text, tokenizer)
+    return rendered, prompt_ids(rendered, tokenizer)
 
 
 def chat_prompt(text: str, tokenizer: "PreTrainedTokenizerBase") -> str:

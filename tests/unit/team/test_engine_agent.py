@@ -178,3 +178,20 @@ def test_the_tokens_that_end_a_reply_are_the_tokenizers_and_the_models(tokenizer
     assert stop_tokens_of(tokenizer, model) == tuple(sorted({tokenizer.eos_token_id, *wanted}))
     model = SimpleNamespace(generation_config=None)
     assert stop_tokens_of(tokenizer, model) == (tokenizer.eos_token_id,)
+
+
+def test_a_prompt_that_several_are_sent_is_encoded_once(tokenizer, monkeypatch):
+    encoded = []
+
+    def note(text, of):
+        encoded.append(text)
+        return prompt_ids(text, of)
+
+    monkeypatch.setattr("mada.team.agent.prompt_ids", note)
+    engine = engine_that_says(tokenizer, {"critic-1": "1", "critic-2": "2"})
+    seen = [response("only in this test")]
+    turns = [
+        asyncio.run(agent(engine, tokenizer, name).answer("Once?", seen, seed=0)) for name in ("critic-1", "critic-2")
+    ]
+    assert len(encoded) == 1
+    assert [request.prompt_ids for request in engine.requests] == [prompt_ids(turns[0].prompt, tokenizer)] * 2
