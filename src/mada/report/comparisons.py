@@ -27,7 +27,7 @@ from mada.report.numbers import (
     starred,
 )
 
-WIDEST_MATRIX = 14
+WIDEST_MATRIX = 24
 """Systems that a matrix on a page can hold."""
 
 
