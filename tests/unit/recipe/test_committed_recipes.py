@@ -3,10 +3,13 @@ from pathlib import Path
 import pytest
 
 from mada.recipe import Recipe, diff_recipes, load_recipe
+from mada.recipe.evaluation_file import is_evaluation_file, load_evaluation
 from mada.recipe.keys import value_at
 
 FOLDER = Path(__file__).parents[3] / "recipes"
-RECIPES = sorted(FOLDER.rglob("*.toml"))
+FILES = sorted(FOLDER.rglob("*.toml"))
+EVALUATIONS = [path for path in FILES if is_evaluation_file(path)]
+RECIPES = [path for path in FILES if path not in EVALUATIONS]
 
 # The paper's tables of training and of inference hyperparameters, row by row.
 TRAINING_TABLE = {
@@ -55,6 +58,11 @@ def test_there_are_recipes():
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: str(path.relative_to(FOLDER)))
 def test_every_committed_recipe_loads_and_has_a_name(path):
     assert load_recipe(path).name != "unnamed"
+
+
+@pytest.mark.parametrize("path", EVALUATIONS, ids=lambda path: str(path.relative_to(FOLDER)))
+def test_every_committed_evaluation_loads_and_has_a_name(path):
+    assert load_evaluation(path).name != "evaluation"
 
 
 @pytest.mark.parametrize("key", PAPER)
