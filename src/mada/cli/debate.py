@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import console, counted, quieten, safe
+from mada.cli.terminal import console, quieten, safe
 from mada.errors import DataError, MadaError
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from mada.cli.terminal import console as plain_console
-from mada.cli.terminal import counted, safe
+from mada.cli.terminal import safe
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import console, counted, print_json, quieten, safe
+from mada.cli.terminal import console, print_json, quieten, safe
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from mada.models.parameters import ParameterCount

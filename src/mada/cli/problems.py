@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import console, counted, print_json, safe
+from mada.cli.terminal import console, print_json, safe
 from mada.errors import DataError
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import console, counted, quieten
+from mada.cli.terminal import console, quieten
 from mada.errors import RecipeError, RunError
 from mada.pipeline.outline import OUTLINE
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

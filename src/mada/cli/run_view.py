@@ -4,9 +4,9 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from mada.cli.terminal import counted
 from mada.cli.training_view import SECONDS_BETWEEN_LINES, duration, percent, training_view
 from mada.pipeline.outline import OUTLINE
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -22,11 +22,6 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=1))
 
 
-def counted(count: int, one: str, several: str | None = None) -> str:
-    """Return a count with its noun: `1 problem`, `7,500 problems`."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
-
-
 def safe(text: str) -> str:
     """Replace characters that steer a terminal (escapes, carriage returns, bidi marks) in untrusted text."""
     return "".join(

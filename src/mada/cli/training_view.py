@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from mada.cli.terminal import console as plain_console
-from mada.cli.terminal import counted
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

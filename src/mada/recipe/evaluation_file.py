@@ -16,13 +16,11 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from mada.errors import RecipeError
 from mada.problems.known import BENCHMARKS
 from mada.recipe.loading import parse_toml, read_text
-from mada.recipe.sections import EngineSection, GradingSection, PromptsSection
+from mada.recipe.sections import EngineSection, GradingSection, PromptsSection, SamplingSection
 from mada.recipe.values import (
     Count,
     Folder,
-    FractionAboveZero,
     OrNone,
-    PositiveOrZero,
     Section,
     Seed,
     SomeNames,
@@ -91,15 +89,9 @@ class SystemSection(Section):
         return self
 
 
-class EvaluationInferenceSection(Section):
+class EvaluationInferenceSection(SamplingSection):
     """How agents sample; the defaults are the paper's."""
 
-    temperature: PositiveOrZero = 1.0
-    """Sampling temperature; 0 takes the likeliest token (I3)."""
-    top_p: FractionAboveZero = 1.0
-    """Share of probability that is sampled from; 1 means all of it (I3)."""
-    top_k: OrNone[Count] = None
-    """Number of likeliest tokens that are sampled from; none means all."""
     max_new_tokens: OrNone[Count] = None
     """Tokens after which a response is cut off; none means the paper's 32,768, at most half of the window (I3)."""
 

@@ -184,8 +184,8 @@ class EngineSection(Section):
     """Threads of a CPU; none means 1 for models so small that more only wait for each other (ours)."""
 
 
-class InferenceSection(Section):
-    """How agents sample when they debate for real; training has its own settings."""
+class SamplingSection(Section):
+    """How a token is drawn."""
 
     temperature: PositiveOrZero = 1.0
     """Sampling temperature; 0 takes the likeliest token (I3)."""
@@ -193,6 +193,11 @@ class InferenceSection(Section):
     """Share of probability that is sampled from; 1 means all of it (I3)."""
     top_k: OrNone[Count] = None
     """Number of likeliest tokens that are sampled from; none means all (I3; ours)."""
+
+
+class InferenceSection(SamplingSection):
+    """How agents sample when they debate for real; training has its own settings."""
+
     max_new_tokens: Count = 32768
     """Tokens after which a response is cut off (I3)."""
 

@@ -1,6 +1,9 @@
 """Numbers as people read them: shares in percent, differences in points, p-values, times."""
 
-from mada.evaluation.statistics import Comparison
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mada.evaluation.statistics import Comparison
 
 NOTHING = "–"
 REFERENCE = "reference"
@@ -17,7 +20,7 @@ def points_text(difference: float) -> str:
     return f"{round(100 * difference, 1) + 0.0:+.1f}".replace("-", "−")
 
 
-def starred(comparison: Comparison) -> str:
+def starred(comparison: "Comparison") -> str:
     """Return a difference in points with its stars: `−5.2 **`."""
     return f"{points_text(comparison.difference)} {comparison.stars}".rstrip()
 
@@ -46,9 +49,9 @@ def small_text(number: float | None) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return `1 seed`, `2 seeds`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """Return a count with its noun: `1 problem`, `7,500 problems`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def quoted(title: str) -> str:

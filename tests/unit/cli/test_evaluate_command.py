@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from mada.cli import app, main
+from mada.cli import app
 from mada.report.run_report import read_summary
 from mada.run import StoredRun
 
@@ -88,18 +88,8 @@ agents = ["bare"]
 samples = 2
 critics = ["trained"]
 """
+pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"COLUMNS": "220", "TERM": "dumb"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def in_this_process():
-    """Let the command run where PyTorch is loaded already, and leave no trace here."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in ("run", "evaluate"):
-            patch.setattr(f"mada.cli.{module}.quieten", lambda: None)
-        patch.setattr("torch.set_num_threads", lambda count: None)
-        patch.setattr("torch.cuda.is_available", lambda: False)
-        yield
 
 
 def mada(*words):
@@ -109,25 +99,8 @@ def mada(*words):
     return done.stdout
 
 
-@pytest.fixture
-def refused(monkeypatch, capsys):
-    """Run a command that is a mistake, and return the one message it ends in."""
-
-    def run(*words):
-        monkeypatch.setattr("sys.argv", ["mada", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 2
-        printed = capsys.readouterr()
-        assert "Traceback" not in printed.err
-        assert printed.err.startswith("mada: ")
-        return printed.err
-
-    return run
-
-
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, in_this_process):
     """A finished run of two generators and two critics."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "tiny.toml").write_text(RECIPE)

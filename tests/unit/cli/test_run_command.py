@@ -52,18 +52,8 @@ seeds = 2
 problems = 2
 """
 STAGES = ("split", "generators", "critic-data", "critics", "evaluate", "report")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def in_this_process():
-    """Let the command run where PyTorch is loaded already, and leave no trace here."""
-    with pytest.MonkeyPatch.context() as patch:
-        # It silences libraries for the rest of the process, which other tests may want to hear.
-        patch.setattr("mada.cli.run.quieten", lambda: None)
-        patch.setattr("torch.set_num_threads", lambda count: None)
-        patch.setattr("torch.cuda.is_available", lambda: False)
-        yield
 
 
 def mada(*words):
@@ -73,26 +63,8 @@ def mada(*words):
     return done.stdout
 
 
-@pytest.fixture
-def refused(monkeypatch, capsys):
-    """Run a command that is a mistake, and return the one message it ends in."""
-
-    def run(*words):
-        monkeypatch.setattr("sys.argv", ["mada", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 2
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert "Traceback" not in printed.err
-        assert printed.err.startswith("mada: ")
-        return printed.err
-
-    return run
-
-
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, in_this_process):
     """A run from its first stage to its last, as a user starts it."""
     folder = tmp_path_factory.mktemp("finished")
     recipe = folder / "tiny.toml"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mada.cli import app, main
+from mada.cli import app
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.recipe import Recipe
@@ -161,27 +161,15 @@ def test_what_a_strange_recipe_is_called_does_not_steer_the_terminal(make, tmp_p
     assert "[red]" in printed
 
 
-@pytest.fixture
-def refused(monkeypatch, capsys):
-    def run(*words):
-        monkeypatch.setattr("sys.argv", ["mada", "runs", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 2
-        return capsys.readouterr().err
-
-    return run
-
-
 def test_a_folder_without_runs_says_how_to_make_one(tmp_path, refused):
     complaint = f"mada: {tmp_path} holds no runs; `mada run recipes/quickstart.toml` makes one\n"
-    assert refused(tmp_path) == complaint
+    assert refused("runs", tmp_path) == complaint
     assert json.loads(listed(tmp_path, "--json")) == [], "for a program, none is an answer"
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path, refused, monkeypatch):
-    assert refused(tmp_path / "gone") == (
+    assert refused("runs", tmp_path / "gone") == (
         f"mada: {tmp_path / 'gone'}: no such folder; give the one that holds your runs\n"
     )
     monkeypatch.chdir(tmp_path)
-    assert refused().startswith("mada: runs: no such folder")
+    assert refused("runs").startswith("mada: runs: no such folder")
