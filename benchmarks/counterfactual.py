@@ -22,7 +22,7 @@ from scipy.special import stdtrit
 
 from mada.pipeline.borrowing import borrow_stages
 from mada.recipe import load_recipe
-from mada.report.run_report import read_summary
+from mada.report.reading import read_summary
 from mada.run import Run, StoredRun
 
 ADVANTAGES = ("counterfactual", "grpo")

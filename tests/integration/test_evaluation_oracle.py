@@ -40,7 +40,7 @@ from mada.models.adapters.peft_files import save_adapter
 from mada.models.engines.engine import Completion, Sampling
 from mada.models.engines.local.engine import EngineStatistics
 from mada.models.loading import load_base
-from mada.report.run_report import read_grid, read_summary
+from mada.report.reading import read_grid, read_summary
 from mada.run import StoredRun
 from mada.seeds import seed_for
 

@@ -274,7 +274,8 @@ def _following(again: str) -> Generator["RunView"]:
 
 def _print_results(place: Path) -> None:
     from mada.report.bill import bill_text
-    from mada.report.run_report import REPORT_FILE, read_bill, read_summary
+    from mada.report.reading import read_bill, read_summary
+    from mada.report.run_report import REPORT_FILE
     from mada.report.tables import headline, print_headline
     from mada.run import StoredRun
 

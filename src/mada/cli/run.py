@@ -140,7 +140,8 @@ def _run(
 
 
 def _print_results(folder: Path, shown: Path) -> None:
-    from mada.report.run_report import REPORT_FILE, read_summary
+    from mada.report.reading import read_summary
+    from mada.report.run_report import REPORT_FILE
     from mada.report.tables import headline, print_headline
     from mada.run import StoredRun
 

@@ -67,7 +67,7 @@ def find_runs(folder: Path) -> list[RunLine]:
 
 
 def _line(run: "StoredRun", folder: Path) -> RunLine:
-    from mada.report.run_report import read_summary
+    from mada.report.reading import read_summary
 
     marks = run.finished_stages()
     names = [mark.name for mark in marks]

@@ -3,7 +3,7 @@
 import shutil
 
 from mada.pipeline.split import PROBLEMS, SPLIT_FILE
-from mada.report.run_report import CRITIC_EXAMPLES
+from mada.report.reading import CRITIC_EXAMPLES
 from mada.run import Run, StoredRun
 from mada.team.seats import ADAPTERS
 

@@ -17,7 +17,7 @@ from mada.grading import Grader
 from mada.pipeline.context import Context, workshop
 from mada.pipeline.split import read_problems, read_split
 from mada.problems import Problem
-from mada.report.run_report import CRITIC_EXAMPLES
+from mada.report.reading import CRITIC_EXAMPLES
 from mada.run import StoredRun
 from mada.team.agent import EngineAgent
 

@@ -18,7 +18,7 @@ from mada.pipeline.report import report
 from mada.pipeline.split import PROBLEMS, SPLIT_FILE, split
 from mada.pipeline.training import critics, generators
 from mada.recipe import Recipe
-from mada.report.run_report import CRITIC_EXAMPLES
+from mada.report.reading import CRITIC_EXAMPLES
 
 
 @dataclass(frozen=True, slots=True)

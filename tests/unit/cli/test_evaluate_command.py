@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mada.cli import app
-from mada.report.run_report import read_summary
+from mada.report.reading import read_summary
 from mada.run import StoredRun
 
 RECIPE = """

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mada.cli import app, main
-from mada.report.run_report import read_summary
+from mada.report.reading import read_summary
 from mada.report.tables import headline
 from mada.run import Run, StoredRun
 

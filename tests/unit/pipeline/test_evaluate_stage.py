@@ -8,7 +8,7 @@ import pytest
 from mada.evaluation.plan import EvaluationPlan
 from mada.pipeline.evaluate import cast_of, evaluate, systems_of
 from mada.problems import load_problems
-from mada.report.run_report import read_summary
+from mada.report.reading import read_summary
 
 BENCHMARKS = ("abacus-easy", "abacus-medium")
 DEFAULT = ("single", "debate", "vote", "untrained-vote", "generators", "trained-vote", "mada")

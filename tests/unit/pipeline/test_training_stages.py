@@ -21,7 +21,7 @@ from mada.pipeline.context import Workshop, workshop
 from mada.pipeline.critic_data import CriticExample
 from mada.pipeline.split import read_problems, read_split, split
 from mada.pipeline.training import critics, generators, make_scorer
-from mada.report.run_report import CRITIC_EXAMPLES
+from mada.report.reading import CRITIC_EXAMPLES
 from mada.team import Team
 from mada.team.agent import chat_prompt, prompt_ids
 

@@ -14,7 +14,8 @@ from mada.evaluation.grid import place_of
 from mada.evaluation.plan import PLAN_FILE
 from mada.evaluation.scores import Score, Transcript
 from mada.report.debates import LONGEST_TEXT, outcome_of, pick_examples, shortened
-from mada.report.run_report import read_bill, read_summary, report_markdown, write_report
+from mada.report.reading import read_bill, read_summary
+from mada.report.run_report import report_markdown, write_report
 from mada.run import Run
 from mada.run.surroundings import Commit
 
