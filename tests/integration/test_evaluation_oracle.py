@@ -40,6 +40,7 @@ from mada.models.adapters.peft_files import save_adapter
 from mada.models.engines.engine import Completion, Sampling
 from mada.models.engines.local.engine import EngineStatistics
 from mada.models.loading import load_base
+from mada.report.numbers import uncertain_text
 from mada.report.reading import read_grid, read_summary
 from mada.run import StoredRun
 from mada.seeds import seed_for
@@ -896,12 +897,12 @@ def test_the_tables_show_what_was_foretold(held: Held, oracle: Oracle) -> None:
     for name, row in zip(SYSTEMS, body, strict=False):
         cells = dict(zip(heading, row, strict=True))
         averages = oracle.seed_averages(name, lambda item: item.measured)
-        wanted = f"{100 * fmean(averages):.1f} ± {100 * standard_error(averages):.1f}"
+        wanted = uncertain_text(fmean(averages), standard_error(averages))
         assert cells["accuracy"] == wanted
         assert cells["tokens"] == f"{oracle.average(name, lambda item: item.generated):,.0f}"
         for benchmark in SIZES:
-            mean = fmean(oracle.benchmark_means(name, benchmark, lambda item: item.measured))
-            assert cells[benchmark].startswith(f"{100 * mean:.1f} ± ")
+            means = oracle.benchmark_means(name, benchmark, lambda item: item.measured)
+            assert cells[benchmark] == uncertain_text(fmean(means), standard_error(means))
         [line] = [line for line in held.shown.splitlines() if line.strip().startswith(row[0][:20]) and wanted in line]
         assert cells["tokens"] in line
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mada.cli import debate, evaluate, grade, params, problems, recipe, run
+from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run
 from mada.errors import MadaError
 from mada.pipeline.outline import OUTLINE
 
@@ -27,8 +27,10 @@ app.command("grade")(grade.grade)
 app.command("params")(params.params)
 app.command("run")(run.run)
 app.command("runs")(run.runs)
+app.command("show")(report.show)
+_OWN_COMMANDS = {"evaluate": evaluate.evaluate, "report": report.report}
 for _name in OUTLINE:
-    app.command(_name)(evaluate.evaluate if _name == "evaluate" else run.stage_command(_name))
+    app.command(_name)(_OWN_COMMANDS.get(_name) or run.stage_command(_name))
 app.command("ablate")(evaluate.ablate)
 
 

@@ -274,9 +274,10 @@ def _following(again: str) -> Generator["RunView"]:
 
 def _print_results(place: Path) -> None:
     from mada.report.bill import bill_text
+    from mada.report.forms.terminal import print_table
+    from mada.report.publishing import PAGE_FILE
     from mada.report.reading import read_bill, read_summary
-    from mada.report.run_report import REPORT_FILE
-    from mada.report.tables import headline, print_headline
+    from mada.report.sections.headline import headline_table
     from mada.run import StoredRun
 
     stored = StoredRun.read(place)
@@ -284,10 +285,10 @@ def _print_results(place: Path) -> None:
     assert summary is not None
     screen = console()
     screen.print()
-    print_headline(headline(summary), screen)
+    print_table(headline_table(summary), screen)
     bill = read_bill(stored)
     if bill is not None:
         screen.print()
         for line in bill_text(bill):
             typer.echo(line)
-    typer.echo(f"\nreport: {place / REPORT_FILE}")
+    typer.echo(f"\nreport: {place / PAGE_FILE}")

@@ -140,9 +140,10 @@ def _run(
 
 
 def _print_results(folder: Path, shown: Path) -> None:
+    from mada.report.forms.terminal import print_table
+    from mada.report.publishing import PAGE_FILE
     from mada.report.reading import read_summary
-    from mada.report.run_report import REPORT_FILE
-    from mada.report.tables import headline, print_headline
+    from mada.report.sections.headline import headline_table
     from mada.run import StoredRun
 
     stored = StoredRun.read(folder)
@@ -152,9 +153,9 @@ def _print_results(folder: Path, shown: Path) -> None:
         if summary is not None:
             screen = console()
             screen.print()
-            print_headline(headline(summary), screen)
+            print_table(headline_table(summary), screen)
     if "report" in done:
-        typer.echo(f"\nreport: {shown / REPORT_FILE}")
+        typer.echo(f"\nreport: {shown / PAGE_FILE}")
         typer.echo(f'next:   mada debate --run {shlex.quote(str(shown))} "Calculate 64 + 57 - 38."')
     else:
         typer.echo(f"\n{counted(len(done), 'stage')} done. To go on: mada run --run {shlex.quote(str(shown))}")

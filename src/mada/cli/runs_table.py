@@ -77,7 +77,7 @@ def _line(run: "StoredRun", folder: Path) -> RunLine:
     return RunLine(
         folder=str(folder),
         recipe=str(run.manifest.recipe.get("name", "–")),
-        state=_state(run, names),
+        state=state_of(run, names),
         started_at=run.manifest.started_at,
         seconds=sum(mark.seconds for mark in marks),
         untrained=single.accuracy.mean if single else None,
@@ -86,12 +86,15 @@ def _line(run: "StoredRun", folder: Path) -> RunLine:
     )
 
 
-def _state(run: "StoredRun", done: list[str]) -> str:
+def state_of(run: "StoredRun", done: list[str]) -> str:
+    """Say how far a run is: running, finished, or where it stopped."""
+    from mada.report.publishing import PAGE_FILE
     from mada.run.lock import holder_of
 
     if holder_of(run.folder) is not None:
         return f"running, {len(done)} stages done"
-    if "report" in done:
+    # `mada report` writes the page without taking the run from whoever else may want it, so it leaves no mark.
+    if "report" in done or ("evaluate" in done and (run.folder / PAGE_FILE).is_file()):
         return "finished"
     after = [name for name in OUTLINE if name in done]
     return f"stopped after {after[-1]}" if after else "stopped before its first stage was done"

@@ -4,7 +4,7 @@ Every benchmark has equal weight in every average, however many problems it has.
 over its members, question by question.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -52,6 +52,22 @@ class Grid:
         grid = cls(plan, placed, {benchmark: tuple(sorted(problems[benchmark])) for benchmark in order}, seeds)
         grid._refuse_gaps()
         return grid
+
+    @classmethod
+    def of_whole_seeds(cls, scores: Iterable[Score], plan: EvaluationPlan) -> tuple[Self | None, tuple[int, ...]]:
+        """Put the scores of an evaluation that may still go on in their places; also return the seeds left out.
+
+        A seed counts once every system has answered every question with it: what is left out then has nothing to do
+        with what was easy. Without any such seed there is no grid.
+        """
+        placed = _placed(scores, plan)
+        questions = {(benchmark, problem) for _, benchmark, _, problem in placed}
+        answered = Counter(seed for _, _, seed, _ in placed)
+        whole = {seed for seed, count in answered.items() if count == len(questions) * len(plan.held)}
+        left_out = tuple(sorted(answered.keys() - whole))
+        if not whole or (plan.benchmarks and {name for name, _ in questions} != set(plan.benchmarks)):
+            return None, tuple(sorted(answered))
+        return cls.of((score for score in placed.values() if score.seed in whole), plan), left_out
 
     @staticmethod
     def measured(system: PlannedSystem) -> Value:

@@ -1,4 +1,5 @@
-"""What is written down about every step: one record per agent in `metrics.jsonl` and `validation.jsonl`.
+"""What is written down about every step: one record per agent in `metrics.jsonl` and `validation.jsonl`, and one per
+group in `credits.jsonl`.
 
 Means are over the agent's completions of the step. A number that could not be computed is None: JSON has no NaN.
 """
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import Self
 
 from mada.errors import LearningError
+from mada.learning.advantages import Baseline, Deviation, group_relative
 from mada.learning.crediting import CreditedGroup
 from mada.learning.rollouts import Group
 from mada.learning.update_report import AgentReport
 from mada.run.records import Records
 
-METRICS, VALIDATION = "metrics.jsonl", "validation.jsonl"
+METRICS, VALIDATION, CREDITS = "metrics.jsonl", "validation.jsonl", "credits.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,23 @@ class ValidationStep:
     is_best: bool
 
 
+@dataclass(frozen=True, slots=True)
+class GroupCredit:
+    """What a group's completions earned and were credited with, to six decimals.
+
+    `group_relative` is what GRPO's advantage (A1) gives the same rewards, so that a critic's counterfactual credit can
+    be held against it without training twice.
+    """
+
+    step: int
+    agent: str
+    prompt: str
+    rewards: tuple[float, ...]
+    advantages: tuple[float, ...]
+    group_relative: tuple[float, ...]
+    generator_accuracy: float | None
+
+
 def agent_step(
     step: int,
     agent: str,
@@ -108,6 +127,24 @@ def agent_step(
     )
 
 
+def group_credits(step: int, credited: Sequence[CreditedGroup], *, deviation: Deviation) -> list[GroupCredit]:
+    """Write down every group's rewards and credits."""
+    rewards_PG = [[reward.total for reward in own.group.rewards] for own in credited]
+    relative_PG = group_relative(rewards_PG, Baseline(deviation=deviation)).tolist()
+    return [
+        GroupCredit(
+            step=step,
+            agent=own.group.agent,
+            prompt=own.group.prompt.id,
+            rewards=_rounded(rewards_G),
+            advantages=_rounded(own.advantages),
+            group_relative=_rounded(relative_G),
+            generator_accuracy=own.group.prompt.generator_accuracy,
+        )
+        for own, rewards_G, relative_G in zip(credited, rewards_PG, relative_PG, strict=True)
+    ]
+
+
 def validation_step(
     step: int, agent: str, groups: Sequence[Group], *, accuracy: float, is_best: bool
 ) -> ValidationStep:
@@ -134,12 +171,13 @@ def truncated_share(groups: Sequence[Group]) -> float:
 
 
 class TrainingRecords:
-    """The two record files of a training's folder, open for appending."""
+    """The record files of a training's folder, open for appending."""
 
     def __init__(self, folder: Path) -> None:
         with ExitStack() as opened:
             self._steps = opened.enter_context(Records(folder / METRICS, AgentStep))
             self._validations = opened.enter_context(Records(folder / VALIDATION, ValidationStep))
+            self._credits = opened.enter_context(Records(folder / CREDITS, GroupCredit))
             self._opened = opened.pop_all()
 
     def go_back_to(self, step: int | None) -> None:
@@ -152,10 +190,12 @@ class TrainingRecords:
         last = -1 if step is None else step
         self._steps.keep_while(lambda record: record.step <= last)
         self._validations.keep_while(lambda record: record.step <= last)
+        self._credits.keep_while(lambda record: record.step <= last)
 
-    def add_step(self, agents: Iterable[AgentStep]) -> None:
-        """Append a step's records, all of them or none."""
+    def add_step(self, agents: Iterable[AgentStep], groups: Iterable[GroupCredit]) -> None:
+        """Append a step's records."""
         self._steps.extend(agents)
+        self._credits.extend(groups)
 
     def add_validation(self, agents: Iterable[ValidationStep]) -> None:
         """Append a validation's records, all of them or none."""
@@ -165,6 +205,7 @@ class TrainingRecords:
         """Wait until the records would outlive a power cut, as the checkpoint written next will."""
         self._steps.sync()
         self._validations.sync()
+        self._credits.sync()
 
     def __enter__(self) -> Self:
         return self
@@ -176,6 +217,10 @@ class TrainingRecords:
 def _mean(values: Iterable[float]) -> float:
     listed = list(values)
     return math.fsum(listed) / len(listed)
+
+
+def _rounded(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(round(value, 6) for value in values)
 
 
 def _finite(value: float | None) -> float | None:

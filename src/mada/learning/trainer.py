@@ -12,7 +12,14 @@ from mada.learning.best import BestAdapter, is_better, remove_best_leftovers, re
 from mada.learning.checkpoints import Checkpoints, refuse_other_training, restore_adapters
 from mada.learning.crediting import CreditedGroup, credit_groups
 from mada.learning.learner import Learner
-from mada.learning.metrics import TrainingRecords, ValidationStep, accuracy_of, agent_step, validation_step
+from mada.learning.metrics import (
+    TrainingRecords,
+    ValidationStep,
+    accuracy_of,
+    agent_step,
+    group_credits,
+    validation_step,
+)
 from mada.learning.observing import Activity, StepReport, TrainingObserver, TrainingPlan, ValidationReport
 from mada.learning.prompts import prompts_of_step, steps_to_take
 from mada.learning.rollouts import Group, GroupRequest, sample_groups
@@ -148,7 +155,7 @@ class Trainer:
             )
             for agent in self.agents
         }
-        records.add_step(agents.values())
+        records.add_step(agents.values(), group_credits(step, credited, deviation=self._task.credit.deviation))
         for observer in self._observers:
             observer.step_done(StepReport(step, self.total_steps, agents, rollout, learn))
 

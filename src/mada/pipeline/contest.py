@@ -68,8 +68,9 @@ async def hold_contest(
                 contest.cast, agents, settings=contest.settings, engine=contest.engine, store=store
             ) as seats:
                 meter = Meter(run.records(EFFORT, Effort), seats.read)
-                # Systems that wait for the same samples count once, so that there is more than one each for all rows.
-                at_once = max(4, seats.slots)
+                # Three systems may wait for the same two samples, and a vote for its slowest: as many questions as
+                # rows would leave half of the rows empty.
+                at_once = 4 * seats.slots
                 try:
                     await queue.hold(systems, seat=seats.seat, at_once=at_once, meter=meter)
                 finally:

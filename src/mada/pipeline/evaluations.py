@@ -16,10 +16,10 @@ from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.pipeline.cast import Cast, Member, adapter_folder
 from mada.pipeline.contest import Contest, hold_contest, with_parameters
 from mada.pipeline.observing import RunObserver
+from mada.pipeline.report import published
 from mada.pipeline.running import do_stages
 from mada.recipe.evaluation_file import AgentSection, EvaluationRecipe, SystemSection
 from mada.recipe.sections import ModelSection
-from mada.report.run_report import write_report
 from mada.run import Run, StoredRun
 from mada.team.settings import DebateSettings
 
@@ -29,7 +29,7 @@ def run_contest(run: Run, contest: Contest, *, watch: RunObserver, earlier: Coll
     hold = partial(hold_contest, run, contest, progressed=watch.progressed, earlier=earlier)
 
     async def report() -> dict[str, JsonValue]:
-        return {"file": write_report(run).name}
+        return published(run)
 
     asyncio.run(do_stages(run, [("evaluate", hold), ("report", report)], watch=watch))
 

@@ -3,9 +3,21 @@
 from pydantic import JsonValue
 
 from mada.pipeline.context import Context
-from mada.report.run_report import write_report
+from mada.report.publishing import publish_run
+from mada.run import Run
 
 
 async def report(context: Context) -> dict[str, JsonValue]:
-    """Write the report."""
-    return {"file": write_report(context.run).name}
+    """Write the report: page, text, tables and figures."""
+    return published(context.run)
+
+
+def published(run: Run) -> dict[str, JsonValue]:
+    """Write a run's report, and say what it has."""
+    report = publish_run(run)
+    return {
+        "file": report.page.name,
+        "tables": report.tables,
+        "figures": report.figures,
+        "debates": report.debates,
+    }

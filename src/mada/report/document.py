@@ -94,9 +94,10 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Text that keeps its lines: what a model said, a recipe, a command."""
+    """Text that keeps its lines: what a model said, a recipe, a command; a long one is folded under its `summary`."""
 
     text: str
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,12 @@ Block = Paragraph | Table | Heading | Listing | Figure
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Part of a report; `name` is what links to it say."""
+    """Part of a report; `name` is what links to it say, and `only` keeps it out of the text or off the page."""
 
     name: str
     title: str
     blocks: tuple[Block, ...]
+    only: Literal["page", "text"] | None = None
 
 
 def paragraph(*spans: str | Code | Strong) -> Paragraph:

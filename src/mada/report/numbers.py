@@ -1,10 +1,5 @@
 """Numbers as people read them: shares in percent, differences in points, p-values, times."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mada.evaluation.statistics import Comparison
-
 NOTHING = "–"
 REFERENCE = "reference"
 
@@ -20,9 +15,17 @@ def points_text(difference: float) -> str:
     return f"{round(100 * difference, 1) + 0.0:+.1f}".replace("-", "−")
 
 
-def starred(comparison: "Comparison") -> str:
-    """Return a difference in points with its stars: `−5.2 **`."""
-    return f"{points_text(comparison.difference)} {comparison.stars}".rstrip()
+def uncertain_text(share: float, error: float | None, *, signed: bool = False) -> str:
+    """Return a share in percent with its standard error the way the paper writes it: `41.9(3)`, `28.4(1.3)`, `+2.0(5)`.
+
+    An error below 1 counts in the last digit. Below 0.2 one digit of it would be coarse, so there are two: `72.81(19)`.
+    """
+    digits = 1 if error is None or 100 * error >= 0.195 else 2
+    number = f"{round(100 * share, digits) + 0.0:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+    if error is None:
+        return number
+    spread = f"{100 * error:.{digits}f}"
+    return f"{number}({spread if float(spread) >= 1 else str(int(spread.replace('.', '')))})"
 
 
 def p_text(p: float | None) -> str:

@@ -29,6 +29,8 @@ class Source:
     title: str
     run: StoredRun
     grid: Grid | None
+    left_out: tuple[int, ...]
+    """Seeds with which the evaluation is not finished: they are not in the grid."""
     ablations: Grid | None
     efforts: tuple[Effort, ...]
 
@@ -37,7 +39,8 @@ class Source:
         """Read what the run has."""
         folder = run.path(ABLATIONS)
         ablations = read_grid(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else None
-        return cls(title or run.manifest.name, run, read_grid(run), ablations, tuple(_efforts(run)))
+        grid, left_out = _whole_seeds(run)
+        return cls(title or run.manifest.name, run, grid, left_out, ablations, tuple(_efforts(run)))
 
     @property
     def sampled(self) -> Sampled | None:
@@ -64,12 +67,9 @@ class Source:
 
 
 def read_grid(run: StoredRun) -> Grid | None:
-    """Return the run's scores in their places; None before the evaluation has any."""
-    path = run.path(PLAN_FILE)
-    if not path.is_file() or not has_records(run, SCORES):
-        return None
-    plan = EvaluationPlan.from_json(path.read_text(encoding="utf-8"))
-    return Grid.of(stored(run, SCORES, Score), plan)
+    """Return the scores of a finished evaluation in their places; None before there are any."""
+    plan = _plan(run)
+    return None if plan is None else Grid.of(stored(run, SCORES, Score), plan)
 
 
 def read_summary(run: StoredRun) -> Summary | None:
@@ -97,6 +97,18 @@ def training_records(run: StoredRun, role: str, file: str) -> Path | None:
     """Return the path of a training's record file, None where that training has not begun."""
     path = run.path(role, file)
     return path if path.is_file() else None
+
+
+def _whole_seeds(run: StoredRun) -> tuple[Grid | None, tuple[int, ...]]:
+    plan = _plan(run)
+    return (None, ()) if plan is None else Grid.of_whole_seeds(stored(run, SCORES, Score), plan)
+
+
+def _plan(run: StoredRun) -> EvaluationPlan | None:
+    path = run.path(PLAN_FILE)
+    if not path.is_file() or not has_records(run, SCORES) or not len(stored(run, SCORES, Score)):
+        return None
+    return EvaluationPlan.from_json(path.read_text(encoding="utf-8"))
 
 
 def _efforts(run: StoredRun) -> list[Effort]:

@@ -3,129 +3,77 @@
 What a run has not come to yet is left out, or named as missing.
 """
 
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
-from mada.evaluation.scores import TRANSCRIPTS
-from mada.evaluation.summary import Summary, summary_of
-from mada.report.comparisons import comparisons_section
-from mada.report.costs import costs_section
-from mada.report.debates import example_markdown, pick_examples
-from mada.report.ledger import ledger_section
-from mada.report.markdown import code, escaped, table
-from mada.report.numbers import duration
-from mada.report.reading import CRITIC_EXAMPLES, ROLES, Source, has_records, stored
-from mada.report.samples import samples_section
-from mada.report.tables import headline, headline_markdown, replies_markdown
-from mada.report.training import CriticExampleCount, critic_examples_markdown, outcomes_markdown, read_outcomes
-from mada.run import Run, Session, StoredRun
+from mada.evaluation.summary import summary_of
+from mada.report.document import Code, Paragraph, Section, paragraph
+from mada.report.forms.markdown import escaped, markdown, paragraph_markdown
+from mada.report.reading import Source
+from mada.report.sections.comparisons import comparisons_section
+from mada.report.sections.costs import costs_section
+from mada.report.sections.critic_examples import critic_examples_section
+from mada.report.sections.debates import debates_section
+from mada.report.sections.headline import headline_sentence, results_section
+from mada.report.sections.ledger import ledger_section
+from mada.report.sections.making import making_section
+from mada.report.sections.samples import samples_section
+from mada.report.sections.training import training_section
+from mada.run import StoredRun
 
-REPORT_FILE = "report.md"
+NOT_EVALUATED = Section("results", "Results", (paragraph("This run has not been evaluated yet."),))
+
+OF_SCORES = (results_section, comparisons_section, ledger_section, samples_section)
+OF_RUN = (costs_section, training_section, critic_examples_section, debates_section, making_section)
+"""All sections in the order of the report: first what the scores say, then what only the whole run can tell."""
 
 
-def write_report(run: Run) -> Path:
-    """Write `report.md` into the run folder; the path it has."""
-    return run.write_text(REPORT_FILE, report_markdown(run))
-
-
-def report_markdown(run: StoredRun) -> str:
-    """Return the report of a run as Markdown."""
+def report_markdown(run: StoredRun, *, figures: Collection[str] = ()) -> str:
+    """Return the report of a run as Markdown, with links to these of its drawn figures."""
     source = Source.of(run)
+    return report_text(title_of(run), opening_of(source), sections_of(source), figures=figures)
+
+
+def report_text(title: str, opening: Paragraph, sections: Sequence[Section], *, figures: Collection[str] = ()) -> str:
+    """Return a report as Markdown, with links to these of its drawn figures."""
+    parts = [f"# {escaped(title)}", paragraph_markdown(opening)]
+    parts += [markdown(section, figures=figures) for section in sections if section.only != "page"]
+    return "\n\n".join(parts) + "\n"
+
+
+def sections_of(source: Source) -> list[Section]:
+    """Return all sections that the run has something to say in, in the order of the report."""
     grid = source.grid
-    summary = None if grid is None else summary_of(grid)
-    sections = [
-        _heading(run),
-        *_evaluation(source, summary),
-        _training(run),
-        _critic_examples(run),
-        _debates(source, summary),
-        _making(run),
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    not_evaluated = [] if source.left_out else [NOT_EVALUATED]
+    of_scores = not_evaluated if grid is None else [section_of(grid) for section_of in OF_SCORES]
+    of_run = [section_of(source) for section_of in OF_RUN]
+    unfinished = _unfinished(source.left_out) if source.left_out else None
+    return [section for section in (unfinished, *of_scores, *of_run) if section is not None]
 
 
-def _heading(run: StoredRun) -> str:
-    manifest = run.manifest
-    recipe = manifest.recipe.get("name")
-    name = recipe if isinstance(recipe, str) else manifest.name
-    return (
-        f"# {escaped(name)}\n\n"
-        f"Run {code(manifest.name)}, seed {manifest.seed}, recipe {code(manifest.recipe_digest[:12])}, "
-        f"begun {manifest.started_at:%Y-%m-%d %H:%M} UTC."
+def title_of(run: StoredRun) -> str:
+    """Return what the report is called: the recipe's name, or the run's."""
+    recipe = run.manifest.recipe.get("name")
+    return recipe if isinstance(recipe, str) else run.manifest.name
+
+
+def opening_of(source: Source) -> Paragraph:
+    """Return the lines under the title: what came of the run, which run it is, of which recipe, and since when."""
+    manifest = source.run.manifest
+    came_of_it = f"{headline_sentence(summary_of(source.grid))} " if source.grid else ""
+    return paragraph(
+        f"{came_of_it}Run ",
+        Code(manifest.name),
+        f", seed {manifest.seed}, recipe ",
+        Code(manifest.recipe_digest[:12]),
+        f", begun {manifest.started_at:%Y-%m-%d %H:%M} UTC.",
     )
 
 
-def _evaluation(source: Source, summary: Summary | None) -> list[str]:
-    grid = source.grid
-    if grid is None or summary is None:
-        return ["## Results\n\nThis run has not been evaluated yet."]
-    results = [headline_markdown(headline(summary)), "Replies and votes, in percent:", replies_markdown(summary)]
-    return [
-        "\n\n".join(["## Results", *results]),
-        comparisons_section(grid),
-        ledger_section(grid),
-        samples_section(grid),
-        costs_section(grid, source.efforts, sampled=source.sampled, price_per_hour=source.price_per_hour),
-    ]
-
-
-def _training(run: StoredRun) -> str:
-    paths = [run.path(role, "validation.jsonl") for role in ROLES]
-    outcomes = [outcome for path in paths if path.is_file() for outcome in read_outcomes(path)]
-    if not outcomes:
-        return ""
-    explanation = (
-        "Accuracy on the validation set in percent, and mean tokens of a reply. The best adapter is chosen by this "
-        "very set, so its number flatters it; the results above do not."
+def _unfinished(seeds: Sequence[int]) -> Section:
+    one = len(seeds) == 1
+    text = (
+        f"The evaluation is not finished: {'seed' if one else 'seeds'} {', '.join(map(str, seeds))} "
+        f"{'is' if one else 'are'} left out, because not every system has answered every question with "
+        f"{'it' if one else 'them'} yet."
     )
-    return f"## Training\n\n{explanation}\n\n{outcomes_markdown(outcomes)}"
-
-
-def _critic_examples(run: StoredRun) -> str:
-    if not has_records(run, CRITIC_EXAMPLES):
-        return ""
-    examples = stored(run, CRITIC_EXAMPLES, CriticExampleCount)
-    explanation = "What the critics learn from, by the share of generators that were right about the problem."
-    return f"## Critic examples\n\n{explanation}\n\n{critic_examples_markdown(examples)}"
-
-
-def _debates(source: Source, summary: Summary | None) -> str:
-    grid = source.grid
-    if grid is None or summary is None:
-        return ""
-    # The reference is what the run is about; without debates of it, the best of the others.
-    ranked = sorted(summary.systems, key=lambda one: (one.system != summary.reference, -one.accuracy.mean))
-    systems = [one.system.name for one in ranked]
-    examples = pick_examples(source.transcripts(), grid.scores, systems=systems)
-    if not examples:
-        return ""
-    shown = [example_markdown(outcome, example) for outcome, example in examples.items()]
-    explanation = f"All that were kept are in {code(f'records/{TRANSCRIPTS}.jsonl')}, with the prompts."
-    return "\n\n".join(["## Debates to read", explanation, *shown])
-
-
-def _making(run: StoredRun) -> str:
-    marks = run.finished_stages()
-    parts = ["## How it was made"]
-    if marks:
-        rows = [[escaped(mark.name), duration(mark.seconds)] for mark in marks]
-        rows.append(["all", duration(sum(mark.seconds for mark in marks))])
-        parts.append(table(["stage", "time"], rows))
-    parts.append("\n".join(f"- {line}" for line in _surroundings(run.manifest.sessions[-1])))
-    sessions = len(run.manifest.sessions)
-    if sessions > 1:
-        parts.append(
-            f"The run took {sessions} sessions; a stage's time is that of the session that ended it, "
-            "and commit, versions and machine are those of the latest."
-        )
-    return "\n\n".join(parts)
-
-
-def _surroundings(session: Session) -> list[str]:
-    commit = session.commit
-    hardware = session.hardware
-    machine = ", ".join([hardware.cpu, f"{hardware.cores or '?'} cores", *(gpu.name for gpu in hardware.gpus)])
-    return [
-        f"commit: {code(commit.id) if commit else 'unknown'}{', with changes' if commit and commit.dirty else ''}",
-        f"versions: {escaped(', '.join(f'{name} {version}' for name, version in session.versions.items()))}",
-        f"machine: {escaped(machine)}",
-    ]
+    return Section("unfinished", "Not finished", (paragraph(text),))

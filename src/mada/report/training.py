@@ -1,13 +1,9 @@
-"""What training came to, from its records: every agent's accuracy on the validation set, and the critics' examples."""
+"""Reading what training came to: every agent's accuracy on the validation set, for tables and figures alike."""
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from mada.report.markdown import escaped, table
-from mada.report.numbers import NOTHING, points_text, share_text
-from mada.run import StoredRecords
+from mada.report.reading import training_records
+from mada.run import StoredRecords, StoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +18,6 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
-class CriticExampleCount:
-    """What a report needs of a critic's example: its part, and how many of the generators were right."""
-
-    part: str
-    generator_accuracy: float
-
-
-@dataclass(frozen=True, slots=True)
 class TrainingOutcome:
     """An agent's first and last validation, and the one whose adapter was kept."""
 
@@ -39,50 +27,15 @@ class TrainingOutcome:
     last: Validation
 
 
-def read_outcomes(path: Path) -> list[TrainingOutcome]:
-    """Return the outcome of each agent, in the order in which they were first validated."""
+def read_outcomes(run: StoredRun, role: str) -> list[TrainingOutcome]:
+    """Return the outcome of each agent of a role, in the order in which they were first validated."""
+    path = training_records(run, role, "validation.jsonl")
+    if path is None:
+        return []
     validations: dict[str, list[Validation]] = {}
     for record in StoredRecords(path, Validation):
         validations.setdefault(record.agent, []).append(record)
     return [_outcome(agent, records) for agent, records in validations.items()]
-
-
-def outcomes_markdown(outcomes: Iterable[TrainingOutcome]) -> str:
-    """Return the agents' outcomes as a Markdown table."""
-    header = ["agent", "first", "best", "gain", "best at step", "last", "last step", "tokens, first", "tokens, best"]
-    return table(
-        header,
-        [
-            [
-                escaped(one.agent),
-                share_text(one.first.accuracy),
-                share_text(one.best.accuracy),
-                points_text(one.best.accuracy - one.first.accuracy),
-                f"{one.best.step:,}",
-                share_text(one.last.accuracy),
-                f"{one.last.step:,}",
-                f"{one.first.length:,.0f}",
-                f"{one.best.length:,.0f}",
-            ]
-            for one in outcomes
-        ],
-    )
-
-
-def critic_examples_markdown(examples: Iterable[CriticExampleCount]) -> str:
-    """Return how many examples each part has, by the share of generators that were right."""
-    counts = Counter((one.part, round(one.generator_accuracy, 6)) for one in examples)
-    parts = sorted({part for part, _ in counts})
-    shares = sorted({share for _, share in counts})
-    rows = [
-        [escaped(part), *(str(counts[part, share] or NOTHING) for share in shares), f"{_total(counts, part):,}"]
-        for part in parts
-    ]
-    return table(["part", *(f"{100 * share:.0f} % right" for share in shares), "all"], rows)
-
-
-def _total(counts: Counter[tuple[str, float]], part: str) -> int:
-    return sum(count for (name, _), count in counts.items() if name == part)
 
 
 def _outcome(agent: str, records: list[Validation]) -> TrainingOutcome:

@@ -6,7 +6,15 @@ import pytest
 
 from mada.errors import LearningError
 from mada.learning.crediting import CreditedGroup
-from mada.learning.metrics import AgentStep, TrainingRecords, ValidationStep, agent_step, validation_step
+from mada.learning.metrics import (
+    AgentStep,
+    GroupCredit,
+    TrainingRecords,
+    ValidationStep,
+    agent_step,
+    group_credits,
+    validation_step,
+)
 from mada.learning.prompts import Reward, TrainingPrompt
 from mada.learning.rollouts import Group
 from mada.learning.update_report import AgentReport, Canary
@@ -39,6 +47,7 @@ SPREAD = group(1, 4, rewards=(Reward(2.5, True, {"accuracy": 1.0, "length": 0.5}
 EVEN = group(2, 3, rewards=(Reward(2.0, True, {"accuracy": 1.0}), Reward(2.0, None)), stops="ee")
 CREDITED = [CreditedGroup(SPREAD, (1.0, -1.0), (True, True)), CreditedGroup(EVEN, (0.0, 0.0), (False, False))]
 STEP = agent_step(3, "a", CREDITED, REPORT, rollout_seconds=2.0, learn_seconds=0.5)
+CREDIT = GroupCredit(3, "a", "p", (2.5, 0.0), (1.0, -1.0), (0.707106, -0.707106), None)
 VALIDATION = ValidationStep(0, "a", accuracy=0.5, length=3.0, truncated_share=0.0, is_best=True)
 
 
@@ -74,6 +83,19 @@ def test_a_step_is_summed_up_over_completions_and_groups():
     )
 
 
+def test_a_group_is_written_down_with_what_grpo_would_have_credited():
+    about = replace(SPREAD, prompt=replace(SPREAD.prompt, generator_accuracy=2 / 3))
+    used = CreditedGroup(about, (2.5 - 4 / 3, -4 / 3), (True, True))
+    # By hand: the mean is 1.25 and the deviation of a sample of two 1.25 · √2, that of a population 1.25; A1's ε shows
+    # in the sixth digit.
+    [credit] = group_credits(3, [used], deviation="sample")
+    assert credit == replace(CREDIT, advantages=(1.166667, -1.333333), generator_accuracy=2 / 3)
+    [credit] = group_credits(3, [used], deviation="population")
+    assert credit.group_relative == (0.999999, -0.999999)
+    [even] = group_credits(3, CREDITED[1:], deviation="sample")
+    assert (even.rewards, even.group_relative) == ((2.0, 2.0), (0.0, 0.0))
+
+
 def test_what_is_no_number_is_none_and_can_be_stored(tmp_path: Path) -> None:
     odd = replace(REPORT, loss=float("nan"), gradient_norm=float("inf"), kl=None, canary=None)
     unknown = group(1, rewards=(Reward(1.0),), stops="e")
@@ -81,7 +103,7 @@ def test_what_is_no_number_is_none_and_can_be_stored(tmp_path: Path) -> None:
     assert (step.loss, step.gradient_norm, step.kl, step.canary_mean, step.ratio) == (None,) * 5
     assert (step.accuracy, step.rollout_tokens_per_second, step.learn_tokens_per_second) == (None,) * 3
     with TrainingRecords(tmp_path) as records:
-        records.add_step([step])
+        records.add_step([step], [])
     assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] is None
 
 
@@ -99,14 +121,17 @@ def test_going_back_to_a_checkpoint_drops_what_came_after_it(tmp_path: Path) -> 
     with TrainingRecords(tmp_path) as records:
         records.add_validation([VALIDATION, replace(VALIDATION, agent="b")])
         for step in (1, 2, 3):
-            records.add_step([replace(STEP, step=step), replace(STEP, step=step, agent="b")])
+            records.add_step(
+                [replace(STEP, step=step), replace(STEP, step=step, agent="b")], [replace(CREDIT, step=step)]
+            )
         records.add_validation([replace(VALIDATION, step=3)])
         records.sync()
     with TrainingRecords(tmp_path) as records:
         records.go_back_to(2)
-        records.add_step([replace(STEP, step=3, agent="again")])
+        records.add_step([replace(STEP, step=3, agent="again")], [replace(CREDIT, step=3, agent="again")])
     assert steps(tmp_path, "metrics.jsonl") == [(1, "a"), (1, "b"), (2, "a"), (2, "b"), (3, "again")]
     assert steps(tmp_path, "validation.jsonl") == [(0, "a"), (0, "b")]
+    assert steps(tmp_path, "credits.jsonl") == [(1, "a"), (2, "a"), (3, "again")]
 
 
 def test_without_a_checkpoint_only_the_look_before_the_first_step_is_made_again(tmp_path: Path) -> None:
@@ -114,7 +139,7 @@ def test_without_a_checkpoint_only_the_look_before_the_first_step_is_made_again(
         records.add_validation([VALIDATION])
         records.go_back_to(None)
         assert steps(tmp_path, "validation.jsonl") == []
-        records.add_step([STEP])
+        records.add_step([STEP], [])
         with pytest.raises(LearningError, match=r"metrics\.jsonl has records, but there is no checkpoint beside it"):
             records.go_back_to(None)
     assert steps(tmp_path, "metrics.jsonl") == [(3, "a")], "nothing is thrown away that cannot be made again"

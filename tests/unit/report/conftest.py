@@ -1,6 +1,7 @@
 """A tiny evaluation whose numbers are known: two seeds, two benchmarks of two problems, three systems."""
 
 import pytest
+from pydantic import BaseModel
 
 from mada.debate.response import Response
 from mada.debate.transcript import Debate, Turn
@@ -8,6 +9,11 @@ from mada.evaluation.effort import Effort
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score, Transcript
+from mada.report.document import Cell, Code, Column, Figure, Heading, Listing, Section, Shade, Strong, Table, row
+from mada.report.document import paragraph as prose
+from mada.report.forms.markdown import table_markdown
+from mada.report.reading import Source
+from mada.run import Run
 
 HOSTILE = "```\n</details><script>alert(1)</script>\n# Results\n| a | b |\x1b[2J"
 PLACES = [(benchmark, seed, problem) for seed in (0, 1) for benchmark in ("arithmetic", "algebra") for problem in "pq"]
@@ -99,3 +105,68 @@ def transcript(one):
         ]
         debate = debate.with_round("generator" if number == 1 else "critic", turns)
     return Transcript(one.system, one.benchmark, one.seed, one.problem, "4", debate)
+
+
+class Priced(BaseModel):
+    """A recipe of which a report reads the price alone."""
+
+    seed: int = 0
+    price_per_hour: float | None = None
+
+
+@pytest.fixture
+def source_of(tmp_path):
+    """Make the source of a report of a grid, in a run that has nothing else."""
+
+    def make(grid, efforts=(), price_per_hour=None):
+        with Run.open(tmp_path / "bare", Priced(price_per_hour=price_per_hour)) as run:
+            return Source("bare", run, grid, (), None, tuple(efforts))
+
+    return make
+
+
+@pytest.fixture
+def tables_of():
+    """Return the tables of a section by name, each as Markdown without its title and notes."""
+
+    def tables(section):
+        found = [block for block in section.blocks if isinstance(block, Table)]
+        return {table.name: table_markdown(table).split("\n\n")[1] for table in found}
+
+    return tables
+
+
+@pytest.fixture
+def hostile_table():
+    """A table with everything that tables can have, and titles that want to be more than text."""
+    bad = "</table><script>alert('x')</script> | **b** \u202e\x1b[2J"
+    return Table(
+        "hostile",
+        f"Titles & {bad}",
+        (Column("system", "text"), Column("calls"), *(Column(one, group="a|b <i>") for one in ("accuracy", "p"))),
+        (
+            (row(bad, ["1", Cell("41.9(3)"), "–"]),),
+            (
+                row("debate", ["6", Cell("−5.2(5)", "**", Shade("red", 63)), "<0.001"]),
+                row("", ["1,200", Cell("72.81(19)", shade=Shade("gray", 5)), "1.10e8"]),
+            ),
+        ),
+        ("- no list, and * is no star", "“debate” & <others>: 100 %"),
+    )
+
+
+@pytest.fixture
+def hostile_section(hostile_table):
+    """A section with every kind of block."""
+    return Section(
+        "hostile-section",
+        "# Results <b>",
+        (
+            prose("1. no list: ", Code("a`<b>"), " and ", Strong("*c*"), ", ", Code(" "), "."),
+            Heading("Round <1>"),
+            Heading("Deeper", level=2),
+            Listing("\n```\n</pre><script>\x00\n  kept & so\n"),
+            hostile_table,
+            Figure("tokens", "Accuracy [against] <tokens>"),
+        ),
+    )

@@ -9,13 +9,17 @@ from mada.evaluation.effort import Effort
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.report.bill import bill_text
-from mada.report.costs import base_of, costs_section
+from mada.report.document import Figure
+from mada.report.forms.markdown import markdown
+from mada.report.sections.costs import base_of, costs_section
 
 # 10,800 sampled tokens took 120 s of two accelerators: 300 tokens are charged with 3.33 s of the clock.
 COSTS = r"""
 ## Costs
 
-| the whole evaluation | asked for | computed | saved by sharing |
+**The whole evaluation**
+
+| what | asked for | computed | saved by sharing |
 | --- | ---: | ---: | ---: |
 | completions | 72 | 36 | 50 % |
 | generated tokens | 21,600 | 10,800 | 50 % |
@@ -24,42 +28,61 @@ COSTS = r"""
 It took 2 min 0 s (engines at work for 1 min 48 s), 4 min 0 s of accelerators, 90 tokens per second, 0.20 in money. """
 COSTS += r"""The price is 3 for an hour of an accelerator, or of the machine without one.
 
-| per question | calls | tokens, round 1 | tokens, round 2 | tokens | prompt tokens | tokens per right answer """
-COSTS += r"""| seconds | accelerator seconds | money |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| one agent | 1 | 300 | – | 300 | 50 | 800 | 3.33 | 6.67 | 0.00556 |
-| vote \| of 4 | 4 | 1,200 | – | 1,200 | 200 | 2,400 | 13.3 | 26.7 | 0.0222 |
-| debate | 4 | 600 | 600 | 1,200 | 200 | 1,477 | 13.3 | 26.7 | 0.0222 |
+**Costs per question**
 
-Calls and tokens are counted. Tokens per right answer: generated tokens by accuracy. Times and money of a system are """
+| system | calls | generated tokens, round 1 | generated tokens, round 2 | generated tokens, all """
+COSTS += r"""| generated tokens, per right answer | prompt tokens | seconds | accelerator seconds | money |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| one agent | 1 | 300 | – | 300 | 800 | 50 | 3.33 | 6.67 | 0.00556 |
+| vote \| of 4 | 4 | 1,200 | – | 1,200 | 2,400 | 200 | 13.3 | 26.7 | 0.0222 |
+| debate | 4 | 600 | 600 | 1,200 | 1,477 | 200 | 13.3 | 26.7 | 0.0222 |
+
+Calls and tokens are counted; per right answer: generated tokens by accuracy. Times and money of a system are """
 COSTS += r"""not measured but attributed by its share of generated tokens, as if it had sampled alone: systems share """
 COSTS += r"""samples and batches, so no clock can tell them apart."""
 
 
-def test_the_section(grid, efforts):
-    assert costs_section(grid, efforts, price_per_hour=3) == COSTS.strip()
+@pytest.fixture
+def costs_text(source_of):
+    def text(grid, efforts=(), price_per_hour=None):
+        section = costs_section(source_of(grid, efforts, price_per_hour))
+        assert section is not None
+        return markdown(section)
+
+    return text
 
 
-def test_without_efforts_only_what_is_counted(grid):
-    text = costs_section(grid, price_per_hour=3)
+def test_the_section(costs_text, grid, efforts):
+    assert costs_text(grid, efforts, price_per_hour=3) == COSTS.strip()
+
+
+def test_the_place_of_its_figure_and_no_section_before_the_evaluation(source_of, grid):
+    section = costs_section(source_of(grid))
+    assert section is not None
+    assert section.blocks[-1] == Figure("parameters", "Accuracy against trained parameters")
+    assert costs_section(source_of(None)) is None
+
+
+def test_without_efforts_only_what_is_counted(costs_text, grid):
+    text = costs_text(grid, price_per_hour=3)
     assert "seconds" not in text
     assert "money" not in text
-    assert "| debate | 4 | 600 | 600 | 1,200 | 200 | 1,477 |\n" in text
+    assert "| debate | 4 | 600 | 600 | 1,200 | 1,477 | 200 |\n" in text
 
 
-def test_one_round_has_no_columns_by_round(scores, plan):
+def test_one_round_has_no_columns_by_round(costs_text, scores, plan):
     alone = EvaluationPlan(systems=plan.systems[:1], reference="single")
-    text = costs_section(Grid.of([one for one in scores if one.system == "single"], alone))
-    assert "| per question | calls | tokens | prompt tokens | tokens per right answer |" in text
+    text = costs_text(Grid.of([one for one in scores if one.system == "single"], alone))
+    assert "| system | calls | generated tokens, all | generated tokens, per right answer | prompt tokens |" in text
 
 
-def test_on_a_cpu_there_are_no_accelerators(grid):
-    text = costs_section(grid, [Effort(10, 9, "cpu", 0, 36, 10_800, 1_800)])
+def test_on_a_cpu_there_are_no_accelerators(costs_text, grid):
+    text = costs_text(grid, [Effort(10, 9, "cpu", 0, 36, 10_800, 1_800)])
     assert "It took 10 s (engines at work for 9.0 s), 1,080 tokens per second." in text
     assert "accelerator" not in text
 
 
-def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(scores, plan):
+def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(costs_text, scores, plan):
     single, vote, debate = plan.systems
     systems = (
         single.model_copy(update={"parameters": 0}),
@@ -72,9 +95,9 @@ def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(score
     copies = [replace(one, system=trained[one.system]) for one in scores if one.system in trained]
     grid = Grid.of([*scores, *copies], EvaluationPlan(systems=systems, reference="mada"))
     assert [base_of(grid, one) for one in systems] == [systems[0], None, systems[2], systems[2], systems[0]]
-    text = costs_section(grid)
-    assert "| MADA | 4 | 600 | 600 | 1,200 | 200 | 1,477 | 10,000,000,000 | +0 |" in text
-    assert "| debate | 4 | 600 | 600 | 1,200 | 200 | 1,477 | 0 | – |" in text
+    text = costs_text(grid)
+    assert "| MADA | 4 | 600 | 600 | 1,200 | 1,477 | 200 | 10,000,000,000 | +0 |" in text
+    assert "| debate | 4 | 600 | 600 | 1,200 | 1,477 | 200 | 0 | – |" in text
     assert "10,000,000,000 | – |" in text
     assert "accuracy above the untrained system of the same shape" in text
 
@@ -121,13 +144,13 @@ def test_the_bill_in_a_terminal(grid, efforts):
     assert bill_text(bill_of(grid, efforts, price_per_hour=3))[-1].endswith(", 0.20 in money")
 
 
-def test_work_done_twice_is_no_saving(grid, efforts):
+def test_work_done_twice_is_no_saving(costs_text, grid, efforts):
     [line, *_] = bill_text(bill_of(grid, [*efforts, *efforts, *efforts]))
     assert (
         line
         == "72 completions asked for, 108 sampled, more than asked for because of work that was lost and done again"
     )
-    assert "| completions | 72 | 108 | −50 % |" in costs_section(grid, [*efforts] * 3)
+    assert "| completions | 72 | 108 | −50 % |" in costs_text(grid, [*efforts] * 3)
 
 
 def test_a_bill_without_any_record():

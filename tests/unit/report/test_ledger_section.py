@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.report.ledger import ledger_section
-from mada.report.samples import samples_section
+from mada.report.document import Figure, Table
+from mada.report.forms.markdown import markdown
+from mada.report.sections.ledger import ledger_section
+from mada.report.sections.samples import samples_section
 
 # Of four debates of three rounds, votes go right-right-wrong, wrong-right-right, wrong-wrong-right, right-right-right.
 ROUNDS = [
@@ -37,18 +39,20 @@ BY_RIGHT = r"""
 | long\|er | 3 of 3 | 1 | 25.0 | 100.0 | 100.0 |
 """
 # Of eight turns five repeat the vote, one of them wrongly; one takes the minority's; two are new, one of them right.
-COPYING = r"""
-| debate | critic | the vote | another answer | a new one | no answer |
-| --- | --- | ---: | ---: | ---: | ---: |
-| long\|er | all | 62.5 (80.0) | 12.5 (100.0) | 25.0 (50.0) | 0.0 |
-| long\|er | c-1 | 62.5 (80.0) | 12.5 (100.0) | 25.0 (50.0) | 0.0 |
-| long\|er | c\|2 | 62.5 (80.0) | 12.5 (100.0) | 25.0 (50.0) | 0.0 |
+SOURCES = r"""
+| debate | critic | the vote, share | the vote, right | another answer, share | another answer, right """
+SOURCES += r"""| a new one, share | a new one, right | no answer |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| long\|er | all | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
+| long\|er | c-1 | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
+| long\|er | c\|2 | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
 """
+# Both seeds have the same samples, so there is no spread at all.
 SAMPLES = r"""
-| system |  | k = 1 | k = 2 | k = 3 | k = 4 |
+| system | measure | k = 1 | k = 2 | k = 3 | k = 4 |
 | --- | --- | ---: | ---: | ---: | ---: |
-| vote \| of 4 | pass@k | 62.5 ± 0.0 | 91.7 ± 0.0 | 100.0 ± 0.0 | 100.0 ± 0.0 |
-| vote \| of 4 | maj@k | 62.5 ± 0.0 | 62.5 ± 0.0 | 75.0 ± 0.0 | 75.0 ± 0.0 |
+| vote \| of 4 | pass@k | 62.50(0) | 91.67(0) | 100.00(0) | 100.00(0) |
+| vote \| of 4 | maj@k | 62.50(0) | 62.50(0) | 75.00(0) | 75.00(0) |
 """
 
 
@@ -67,23 +71,43 @@ def long_debate(like, place, rounds):
     )
 
 
-def test_what_debating_changed(scores):
+def test_what_debating_changed(tables_of, scores):
     system = PlannedSystem(name="long", title="long|er", generators=("g",) * 3, critics=("c-1", "c|2"), rounds=3)
     given = [long_debate(scores[0], place, rounds) for place, rounds in enumerate(ROUNDS)]
-    text = ledger_section(Grid.of(given, EvaluationPlan(systems=(system,), reference="long")))
-    assert text.startswith("## What debating changed\n\nIn percent of all questions.")
-    for part in (VOTES, CRITICS, BY_RIGHT):
-        assert f"\n\n{part.strip()}\n\n" in text
-    assert text.endswith(f"\n\n{COPYING.strip()}")
+    section = ledger_section(Grid.of(given, EvaluationPlan(systems=(system,), reference="long")))
+    assert section is not None
+    wanted = {"votes": VOTES, "critics": CRITICS, "by-right": BY_RIGHT, "sources": SOURCES}
+    assert tables_of(section) == {name: text.strip() for name, text in wanted.items()}
+    assert markdown(section).startswith("## What debating changed\n\nShares are in percent, and no answer is a wrong")
+    named = [(type(block), block.name) for block in section.blocks if isinstance(block, Figure | Table)]
+    assert named == [
+        *((Figure, "flow"), (Table, "votes"), (Table, "critics")),
+        *((Figure, "critics"), (Table, "by-right"), (Table, "sources")),
+    ]
+
+
+def test_every_debate_has_its_group_of_rows(scores, plan):
+    single, vote, debate = plan.systems
+    again = debate.model_copy(update={"name": "again", "title": "again"})
+    copies = [replace(one, system="again") for one in scores if one.system == "debate"]
+    both = EvaluationPlan(systems=(single, vote, debate, again), reference="single")
+    section = ledger_section(Grid.of([*scores, *copies], both))
+    assert section is not None
+    tables = [block for block in section.blocks if isinstance(block, Table)]
+    assert [[{row[0].text for row in group} for group in table.groups] for table in tables] == [
+        [{"debate"}, {"again"}]
+    ] * 4
 
 
 def test_two_rounds_are_one_step_and_one_critic_is_all_of_them(scores, plan):
     debate = plan.systems[2]
     own = [replace(one, agents=(one.agents[0], ("c", "c"))) for one in scores if one.system == "debate"]
-    text = ledger_section(Grid.of(own, EvaluationPlan(systems=(debate,), reference="debate")))
+    section = ledger_section(Grid.of(own, EvaluationPlan(systems=(debate,), reference="debate")))
+    assert section is not None
+    text = markdown(section)
     assert text.count("| debate | 1 → 2 |") == 1
     assert "| debate | all |" not in text
-    assert "| debate | c | 81.2 (84.6) |" in text
+    assert "| debate | c | 81.2 | 84.6 |" in text
 
 
 def test_only_shown_debates_have_a_ledger(scores, plan):
@@ -91,18 +115,22 @@ def test_only_shown_debates_have_a_ledger(scores, plan):
     hidden = debate.model_copy(update={"shown": False})
     family = PlannedSystem(name="family", title="family", members=("debate",), rounds=2)
     for systems in ([single, vote, hidden], [single, vote, hidden, family]):
-        assert ledger_section(Grid.of(scores, EvaluationPlan(systems=tuple(systems), reference="single"))) == ""
+        assert ledger_section(Grid.of(scores, EvaluationPlan(systems=tuple(systems), reference="single"))) is None
     judge = debate.model_copy(update={"rule": "pick", "measure": "verdict"})
-    assert ledger_section(Grid.of(scores, EvaluationPlan(systems=(single, vote, judge), reference="single"))) == ""
+    assert ledger_section(Grid.of(scores, EvaluationPlan(systems=(single, vote, judge), reference="single"))) is None
 
 
-def test_more_samples(grid):
-    text = samples_section(grid)
-    assert text.startswith("## More samples\n\nOf k samples of one agent")
-    assert text.endswith(f"\n\n{SAMPLES.strip()}")
+def test_more_samples(tables_of, grid):
+    section = samples_section(grid)
+    assert section is not None
+    assert tables_of(section) == {"samples": SAMPLES.strip()}
+    assert markdown(section).startswith("## More samples\n\nOf k samples of one agent")
+    assert markdown(section).endswith(
+        "\n\nIn brackets the standard error over seeds; without a point it counts in the last digit."
+    )
 
 
-def test_systems_with_fewer_samples_have_fewer_columns_filled(scores, plan):
+def test_systems_with_fewer_samples_have_fewer_columns_filled(tables_of, scores, plan):
     single, vote, debate = plan.systems
     pair = vote.model_copy(update={"name": "pair", "title": "pair", "generators": ("g", "g")})
     two = [
@@ -111,10 +139,12 @@ def test_systems_with_fewer_samples_have_fewer_columns_filled(scores, plan):
         if one.system == "vote"
     ]
     grid = Grid.of([*scores, *two], EvaluationPlan(systems=(single, vote, debate, pair), reference="single"))
-    assert "| pair | pass@k | 100.0 ± 0.0 | 100.0 ± 0.0 | – | – |" in samples_section(grid)
+    assert "| pair | pass@k | 100.00(0) | 100.00(0) | – | – |" in tables_of(samples_section(grid))["samples"]
 
 
 def test_one_seed_has_no_errors_and_no_samples_no_section(one_seed, scores, plan):
-    assert "| vote \\| of 4 | maj@k | 62.5 | 62.5 | 75.0 | 75.0 |" in samples_section(one_seed)
+    section = samples_section(one_seed)
+    assert section is not None
+    assert markdown(section).endswith("| vote \\| of 4 | maj@k | 62.5 | 62.5 | 75.0 | 75.0 |")
     alone = EvaluationPlan(systems=plan.systems[:1], reference="single")
-    assert samples_section(Grid.of([one for one in scores if one.system == "single"], alone)) == ""
+    assert samples_section(Grid.of([one for one in scores if one.system == "single"], alone)) is None

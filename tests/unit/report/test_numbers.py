@@ -2,7 +2,6 @@
 
 import pytest
 
-from mada.evaluation.statistics import Comparison
 from mada.report.numbers import (
     count_text,
     counted,
@@ -12,7 +11,7 @@ from mada.report.numbers import (
     range_text,
     share_text,
     small_text,
-    starred,
+    uncertain_text,
 )
 
 
@@ -25,11 +24,24 @@ def test_p_values(p, text):
 
 
 @pytest.mark.parametrize(
-    ("p", "text"),
-    [(None, "−5.2"), (0.05, "−5.2"), (0.0499, "−5.2 *"), (0.0099, "−5.2 **"), (0.0009, "−5.2 ***")],
+    ("share", "error", "text"),
+    [
+        (0.419, 0.003, "41.9(3)"),
+        (0.284, 0.013, "28.4(1.3)"),
+        (0.8012, 0.1234, "80.1(12.3)"),
+        (0.419, 0.0098, "41.9(1.0)"),
+        (0.419, 0.002, "41.9(2)"),
+        (0.7281, 0.0019, "72.81(19)"),
+        (0.5, 0.0, "50.00(0)"),
+        (0.535, None, "53.5"),
+        (-0.052, 0.005, "−5.2(5)"),
+        (-0.0001, 0.01, "0.0(1.0)"),
+    ],
 )
-def test_stars_follow_the_difference(p, text):
-    assert starred(Comparison(-0.0521, 0.1, 0.0, 0.2, p)) == text
+def test_errors_below_one_count_in_the_last_digit(share, error, text):
+    assert uncertain_text(share, error) == text
+    if share > 0:
+        assert uncertain_text(share, error, signed=True) == f"+{text}"
 
 
 def test_shares():

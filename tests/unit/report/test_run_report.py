@@ -10,12 +10,14 @@ from pydantic import BaseModel
 import mada.run.manifest
 from mada.errors import EvaluationError
 from mada.evaluation.effort import Effort
-from mada.evaluation.grid import place_of
-from mada.evaluation.plan import PLAN_FILE
+from mada.evaluation.grid import Grid, place_of
+from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.scores import Score, Transcript
-from mada.report.debates import LONGEST_TEXT, outcome_of, pick_examples, shortened
-from mada.report.reading import read_bill, read_summary
-from mada.report.run_report import report_markdown, write_report
+from mada.report.document import Code, Figure, Paragraph, Table
+from mada.report.forms.html import html_section
+from mada.report.reading import Source, read_bill, read_summary
+from mada.report.run_report import opening_of, report_markdown, sections_of, title_of
+from mada.report.sections.debates import LONGEST_TEXT, debates_section, outcome_of, pick_examples, shortened
 from mada.run import Run
 from mada.run.surroundings import Commit
 
@@ -73,6 +75,8 @@ def test_a_run_that_has_just_begun(run):
     text = report_markdown(run)
     assert text.startswith("# tiny \\<b\\>recipe\\</b\\>\n\nRun `first`, seed 17, recipe `")
     assert "This run has not been evaluated yet." in text
+    assert title_of(run) == "tiny <b>recipe</b>"
+    assert opening_of(Source.of(run)).spans[:2] == ("Run ", Code("first"))
     assert headings(text) == ["## Results", "## How it was made"]
     assert read_summary(run) is None
     assert read_bill(run) is None
@@ -98,9 +102,7 @@ def test_a_whole_report(run, plan, scores, transcripts):
     )
     with run.stage("split"):
         pass
-    path = write_report(run)
-    assert path == run.folder / "report.md"
-    text = path.read_text(encoding="utf-8")
+    text = report_markdown(run)
     visible = outside_of_fences(text)
     assert [line for line in visible.splitlines() if re.match("#+ ", line)] == [
         "# tiny \\<b\\>recipe\\</b\\>",
@@ -120,23 +122,44 @@ def test_a_whole_report(run, plan, scores, transcripts):
         *("#### Round 1", "#### Round 2"),
         "## How it was made",
     ]
-    assert "| debate | 4 | 81.2 ± 18.8 |" in visible
-    assert "| debate | +43.8 | 22.5 | −68.3 to +155.8 | 0.210 | 0.420 | 0.420 |" in visible
+    assert "| debate | 4 | 81.2(18.8) |" in visible
+    assert "| debate | +43.8(22.5) | −68.3 to +155.8 | 0.210 | 0.420 | 0.420 |" in visible
     assert "| system | replies cut off | replies without an answer | tied votes |" in visible
-    assert "| generators\\|1 | 25.0 | 50.0 | +25.0 | 10 | 37.5 | 20 | 100 | 110 |" in visible
+    assert "| generators\\|1 | 25.0 | 50.0 | +25.0 | 37.5 | 10 | 20 | 100 | 110 |" in visible
+    assert "| critics\\|1 | 25.0 | 50.0 | +25.0 |" in visible
     assert "| part | 0 % right | 33 % right | 100 % right | all |" in visible
     assert "| subset-1 | – | 2 | 1 | 3 |" in visible
     assert "System `debate` on arithmetic, problem `q`, seed 0. The right answer is `4`." in visible
     assert "**agent-1**: answer `5`, wrong; 300 tokens" in visible
     assert "| split | 0.0 s |" in visible
-    assert "- commit: `abc123`, with changes" in visible
-    assert re.search(r"- versions: .*mada.*numpy", visible)
+    assert "\nCommit: `abc123`, with changes.\n" in visible
+    assert re.search(r"\nVersions: .*mada.*numpy", visible)
+    sections = sections_of(Source.of(run))
+    assert [section.name for section in sections] == [
+        *("results", "comparisons", "debating", "samples", "costs"),
+        *("training", "critic-examples", "debates-to-read", "making"),
+    ]
+    blocks = [block for section in sections for block in section.blocks]
+    for kind, count in ((Table, 16), (Figure, 7)):
+        names = [block.name for block in blocks if isinstance(block, kind)]
+        assert len(set(names)) == len(names) == count
+        assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in names)
     # Everything the models said is in the report, all of it behind fences.
     assert text.count("<script>") == 3 * 5
     assert "<script>" not in visible
     assert "\x1b" not in text
     # The same folder gives the same report, opened for reading only.
     assert report_markdown(Run.read(run.folder)) == text
+    assert "](report/figures/" not in text
+    linked = report_markdown(run, figures=["flow", "training"])
+    assert re.findall(r"^!\[.*\]\((.*)\)$", linked, re.MULTILINE) == [
+        "report/figures/flow.png",
+        "report/figures/training.png",
+    ]
+    # Whatever was said stays text on a page, too.
+    page = "".join(map(html_section, sections))
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 3 * 5
 
 
 class Contest(BaseModel):
@@ -152,7 +175,7 @@ def test_an_evaluation_alone(tmp_path, plan, scores, efforts):
         run.write_text(PLAN_FILE, plan.to_json())
         run.records("scores", Score).extend(scores)
         run.records("effort", Effort).extend(efforts)
-        text = write_report(run).read_text(encoding="utf-8")
+        text = report_markdown(run)
         bill = read_bill(run)
     assert text.startswith("# rivals\n")
     assert headings(text) == [
@@ -171,7 +194,7 @@ def test_without_a_record_of_effort_nothing_is_said_of_time(run, plan, scores):
     costs = text[text.index("## Costs") : text.index("## How it was made")]
     assert "seconds" not in costs
     assert "asked for" not in costs
-    assert "| debate | 4 | 600 | 600 | 1,200 | 200 | 1,477 |" in costs
+    assert "| debate | 4 | 600 | 600 | 1,200 | 1,477 | 200 |" in costs
     assert read_bill(run) is None
 
 
@@ -188,7 +211,8 @@ def test_without_a_price_there_is_no_money(tmp_path, plan, scores, efforts):
 def test_one_seed_has_no_standard_error_anywhere(run, plan, scores):
     evaluated(run, plan=plan, scores=[one for one in scores if one.seed == 0], transcripts=[])
     text = report_markdown(run)
-    assert "±" not in text
+    assert "brackets" not in text
+    assert not re.search(r"\d\(\d", text)
     assert "One seed allows no test over seeds" in text
 
 
@@ -230,10 +254,29 @@ def test_no_title_and_no_name_is_obeyed(run, plan, scores):
             widths.clear()
 
 
-def test_an_unfinished_evaluation_is_refused(run, plan, scores):
-    evaluated(run, plan=plan, scores=scores[:-1], transcripts=[])
-    with pytest.raises(EvaluationError, match="1 of the 8 scores of 'debate' are missing"):
-        write_report(run)
+def test_seeds_that_are_not_finished_are_left_out_and_named(run, plan, scores):
+    [missing] = [one for one in scores if (one.system, one.benchmark, one.seed) == ("vote", "algebra", 1)][:1]
+    evaluated(run, plan=plan, scores=[one for one in scores if one is not missing], transcripts=[])
+    source = Source.of(run)
+    assert source.left_out == (1,)
+    assert source.grid is not None
+    assert source.grid.scores == {place_of(one): one for one in scores if one.seed == 0}
+    text = report_markdown(run)
+    assert headings(text)[:2] == ["## Not finished", "## Results"]
+    assert "seed 1 is left out, because not every system has answered every question with it yet." in text
+    with pytest.raises(EvaluationError, match="1 of the 8 scores of 'vote' are missing"):
+        read_summary(run)
+
+
+def test_before_a_seed_is_finished_there_are_no_results(run, plan, scores):
+    evaluated(
+        run, plan=plan, scores=[one for one in scores if one.problem == "p" or one.system != "vote"], transcripts=[]
+    )
+    source = Source.of(run)
+    assert (source.grid, source.left_out) == (None, (0, 1))
+    text = report_markdown(run)
+    assert "seeds 0, 1 are left out" in text
+    assert "This run has not been evaluated yet." not in text
 
 
 def test_outcomes(scores):
@@ -258,3 +301,36 @@ def test_long_texts_lose_their_middle():
     assert shortened("a" * LONGEST_TEXT) == "a" * LONGEST_TEXT
     text = shortened("a" * 2_000 + "b" * 2_000)
     assert text == "a" * 1_500 + "\n[… 1,000 characters left out …]\n" + "b" * 1_500
+
+
+def test_the_reference_debates_are_read_first_and_then_the_best(run, plan, scores, transcripts):
+    """A debate that is always right is better than the other, and has nothing to show but what it corrected."""
+    single, vote, debate = plan.systems
+    better = debate.model_copy(update={"name": "better", "title": "better"})
+    own = [(one, said) for one, said in zip(scores, transcripts, strict=True) if one.system == "debate"]
+    right = ((True, True), (True, True))
+    scores = [*scores, *(replace(one, system="better", correct=right, verdict_correct=True) for one, _ in own)]
+    transcripts = [*transcripts, *(replace(said, system="better") for _, said in own)]
+
+    def systems(reference):
+        plan = EvaluationPlan(systems=(single, vote, debate, better), reference=reference)
+        section = debates_section(replace(Source.of(run), grid=Grid.of(scores, plan)))
+        assert section is not None
+        blocks = [block for block in section.blocks if isinstance(block, Paragraph)]
+        return [block.spans[1] for block in blocks if block.spans[0] == "System "]
+
+    run.records("transcripts", Transcript).extend(transcripts)
+    assert systems("debate") == [Code("debate")] * 3
+    assert systems("better") == systems("single") == [Code("better"), Code("debate"), Code("debate")]
+
+
+def test_a_run_of_several_sessions_says_so(tmp_path):
+    texts = []
+    for _ in range(2):
+        with Run.open(tmp_path / "often", Recipe()) as run:
+            texts.append(report_markdown(run))
+    assert "sessions" not in texts[0]
+    assert texts[1].endswith(
+        "The run took 2 sessions; a stage's time is that of the session that ended it, and commit, versions and "
+        "machine are those of the latest.\n"
+    )

@@ -21,7 +21,7 @@ class SystemPoint:
     error: float | None
     is_reference: bool
     is_on_front: bool
-    """Whether nothing is both as cheap and better (Pareto)."""
+    """Whether no other is at least as good and at most as dear, and one of the two strictly (Pareto)."""
 
 
 @dataclass(frozen=True, slots=True)

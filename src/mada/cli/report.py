@@ -1,0 +1,74 @@
+"""`mada report` and `mada show`: what came of runs, on a page and in a few lines; no model is needed."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mada.cli.terminal import console
+from mada.errors import RunError
+
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Folder for a report on several runs; reports/A+B+… without it."),
+]
+
+
+def report(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN…", help="The folder of a run, or several.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--run", metavar="DIR", help="The same, for one run.")] = None,
+    out: OutOption = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Write the report of a run, or of several side by side: a page, tables and figures.
+
+    One run's report lies in its folder: report.html (tables, charts, every debate), report.md, and under report/ each
+    table as LaTeX, Markdown, HTML and text, each figure as PDF and PNG. Everything is made of stored records.
+    """
+    chosen = [*(folders or []), *([folder] if folder else [])]
+    if not chosen:
+        raise RunError("got no run; give the folder of one, such as runs/quickstart, or of several to compare")
+    repeated = {one.resolve() for one in chosen if [other.resolve() for other in chosen].count(one.resolve()) > 1}
+    if repeated:
+        raise RunError(f"got {next(iter(repeated))} twice; a run beside itself says nothing")
+    from mada.run import StoredRun
+
+    runs = [StoredRun.read(one) for one in chosen]
+    if len(runs) == 1 and out is not None:
+        raise RunError("got --out with one run, whose report lies in its own folder; give several runs, or no --out")
+    from mada.report.publishing import distinct_titles, publish_comparison, publish_run
+
+    screen = console()
+    with screen.status("writing the report"):
+        if len(runs) == 1:
+            published = publish_run(runs[0])
+            place = chosen[0]
+        else:
+            place = out or Path("reports") / "+".join(title.replace("/", "-") for title in distinct_titles(runs))
+            published = publish_comparison(runs, place)
+    typer.echo(f"{place / published.page.name}: {published}")
+    if open_it:
+        _open(published.page)
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+) -> None:
+    """Show a run in the terminal: how far it is, how training went, and what came of it."""
+    from mada.run import StoredRun
+
+    stored = StoredRun.read(folder)
+    from mada.cli.run_summary import print_run
+
+    print_run(stored, folder, console())
+
+
+def _open(page: Path) -> None:
+    """Open a page in whatever browser there is; without one, say where the page is."""
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        typer.echo(f"mada: found no browser to open; the page is {shlex.quote(str(page))}", err=True)

@@ -1,0 +1,106 @@
+"""What `mada show` prints: the state of a run, its training as sparklines, and its headline table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mada.cli.runs_table import state_of
+from mada.cli.terminal import safe
+from mada.cli.training_view import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mada.report.figures.data import TrainingCurve
+    from mada.report.reading import Source
+    from mada.run import StoredRun
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+WIDEST = 48
+"""Characters of a sparkline: enough to see a course, and agents' names and numbers fit beside it."""
+
+
+def print_run(run: "StoredRun", folder: Path, screen: "Console") -> None:
+    """Print the essentials of a run."""
+    from mada.report.reading import Source
+    from mada.report.run_report import title_of
+
+    source = Source.of(run)
+    manifest, marks = run.manifest, run.finished_stages()
+    screen.print(f"{safe(title_of(run))}: {state_of(run, [mark.name for mark in marks])}", style="bold")
+    screen.print(f"{folder}, seed {manifest.seed}, begun {manifest.started_at:%Y-%m-%d %H:%M} UTC")
+    if marks:
+        times = ", ".join(f"{safe(mark.name)} {duration(mark.seconds)}" for mark in marks)
+        screen.print(f"stages: {times}", soft_wrap=True)
+    _print_training(source, screen)
+    _print_results(source, folder, screen)
+
+
+def _print_training(source: "Source", screen: "Console") -> None:
+    from mada.report.figures.training import training_figure
+
+    figure = training_figure([source])
+    if figure is None:
+        return
+    for role in dict.fromkeys(curve.role for curve in figure.curves):
+        curves = [curve for curve in figure.curves if curve.role == role]
+        values = [point.value for curve in curves for point in curve.rollouts]
+        if not values:
+            continue
+        low, high = min(values), max(values)
+        steps = max(point.step for curve in curves for point in curve.rollouts)
+        screen.print()
+        screen.print(f"{role}: accuracy of rollouts over {steps} steps, from {_percent(low)} to {_percent(high)}")
+        width = max(len(curve.agent) for curve in curves)
+        room = max(8, min(WIDEST, screen.width - width - 34))
+        for curve in curves:
+            line = sparkline([point.value for point in curve.rollouts], low=low, high=high, width=room)
+            screen.print(f"  {safe(curve.agent):<{width}}  {line}{_validated(curve)}", no_wrap=True)
+
+
+def _validated(curve: "TrainingCurve") -> str:
+    if not curve.validation:
+        return ""
+    first = curve.validation[0].accuracy
+    best = next((point for point in curve.validation if point.is_best), curve.validation[-1])
+    return f"  validation {_percent(first)} → {_percent(best.accuracy)}"
+
+
+def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
+    from mada.evaluation.summary import summary_of
+    from mada.report.forms.terminal import print_table
+    from mada.report.publishing import PAGE_FILE
+    from mada.report.sections.headline import headline_sentence, headline_table
+
+    screen.print()
+    if source.grid is None:
+        screen.print("not evaluated yet")
+        return
+    if source.left_out:
+        seeds = ", ".join(map(str, source.left_out))
+        screen.print(f"the evaluation is not finished; left out are the seeds {seeds}")
+    summary = summary_of(source.grid)
+    print_table(headline_table(summary), screen)
+    screen.print()
+    screen.print(safe(headline_sentence(summary)), style="bold", soft_wrap=True)
+    page = folder / PAGE_FILE
+    if page.is_file():
+        screen.print(f"report: {page}", soft_wrap=True)
+    else:
+        screen.print(f"for a page with tables, charts and every debate: mada report {folder}", soft_wrap=True)
+
+
+def sparkline(values: Sequence[float], *, low: float, high: float, width: int) -> str:
+    """Return values as a row of blocks on a given scale; more values than there is room are averaged in turn."""
+    shown = min(width, len(values))
+    means: list[float] = []
+    for place in range(shown):
+        part = values[place * len(values) // shown : (place + 1) * len(values) // shown]
+        means.append(sum(part) / len(part))
+    span = high - low
+    levels = [round((mean - low) / span * (len(BLOCKS) - 1)) if span else len(BLOCKS) // 2 for mean in means]
+    return "".join(BLOCKS[level] for level in levels)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

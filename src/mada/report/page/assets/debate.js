@@ -1,0 +1,145 @@
+// One debate: the question, what came of it, and rounds side by side.
+const DebateView = (() => {
+  const { make, button, counted, number, verdict, seen, spoken } = Elements;
+  const ROLES = { generator: "generators", critic: "critics" };
+
+  function create(archive, { back, step, openOther, linkTo }) {
+    const view = { isRaw: false, isUnfolded: false, hasPrompts: false };
+    const switching = (name, label, key) =>
+      button(label, () => toggle(name), { "aria-pressed": "false", "aria-keyshortcuts": key, title: `Key: ${key}` });
+    const toggles = {
+      isRaw: switching("isRaw", "Raw text", "m"),
+      isUnfolded: switching("isUnfolded", "Unfold thinking", "t"),
+      hasPrompts: switching("hasPrompts", "Prompts", "p"),
+    };
+    const place = make("span", { class: "place", role: "status" });
+    const previous = button("‹ Previous", () => step(-1), { "aria-keyshortcuts": "k", title: "Key: k" });
+    const next = button("Next ›", () => step(1), { "aria-keyshortcuts": "j", title: "Key: j" });
+    const content = make("div", { class: "debate-content" });
+    const tools = make(
+      "div", { class: "debate-tools", role: "toolbar", "aria-label": "Debate" },
+      button("← All debates", back, { "aria-keyshortcuts": "Escape", title: "Key: Esc" }),
+      previous, next, place, make("span", { class: "gap" }),
+      ...Object.values(toggles), Cards.copyButton("Copy link", () => linkTo(shown)),
+    );
+    const element = make("div", { class: "debate", hidden: true }, tools, content);
+    let shown = null;
+    let body = null;
+
+    // Open a debate that is at this position of the list, or outside it (-1).
+    async function show(wanted, { position, total, takesFocus }) {
+      const hadFocus = content.contains(document.activeElement);
+      shown = wanted;
+      previous.disabled = position <= 0;
+      next.disabled = position === -1 || position === total - 1;
+      place.textContent = position === -1 ? "outside the filters" : `${number(position + 1)} of ${number(total)}`;
+      try {
+        const opened = await archive.body(wanted);
+        if (shown !== wanted) return;
+        body = opened;
+        draw();
+      } catch (error) {
+        if (shown !== wanted) return;
+        body = null;
+        content.replaceChildren(make("p", { class: "problem", role: "alert" }, String(error.message)));
+      }
+      if (takesFocus || hadFocus) focus();
+    }
+
+    function focus() {
+      content.querySelector("h3")?.focus({ preventScroll: true });
+    }
+
+    function draw() {
+      const one = archive.describe(shown);
+      let spokenSoFar = 0;
+      const rounds = body.rounds.map(({ role, turns }, order) =>
+        make("section", { class: "round" },
+          make("h4", {}, `Round ${order + 1}: ${ROLES[role] ?? role}`),
+          make("div", { class: "cards" },
+            ...turns.map((turn) => Cards.card(body, turn, body.said[(spokenSoFar += 1)], view)))),
+      );
+      content.replaceChildren(
+        heading(one),
+        make("div", { class: "question" }, Cards.text(Archive.text(body, 0), view)),
+        outcome(one),
+        ...related(one),
+        make("div", { class: "rounds" }, ...rounds),
+      );
+      toggles.isUnfolded.hidden = content.querySelector("details.thinking") === null;
+    }
+
+    function heading(one) {
+      const several = archive.index.runs.length > 1;
+      const parts = [...(several ? [one.run] : []), one.title, one.benchmark, `seed ${one.seed}`];
+      return make(
+        "h3", { id: "debate-title", tabindex: "-1" }, List.mark(one.outcome), " ",
+        make("bdi", { class: "problem-name" }, one.problem), " ",
+        make("small", {}, ...parts.flatMap((part, order) => [order ? " · " : "", make("bdi", {}, part)])),
+      );
+    }
+
+    function outcome(one) {
+      const { answer, right, votes, tie, unanswered } = body.verdict;
+      const others = votes.slice(1).map((vote) =>
+        make("li", {}, Cards.answer(vote[0], view), make("span", { class: "facts" }, ` ${counted(vote[1], "vote")}`)));
+      const counts = votes.length > 0 ? ` ${counted(votes[0][1], "vote")}` : "";
+      return make(
+        "dl", { class: "outcome" },
+        make("div", {}, make("dt", {}, "Right answer"), make("dd", {}, Cards.answer(body.reference, view))),
+        make("div", {}, make("dt", {}, "Verdict"),
+          make("dd", {}, Cards.answer(answer, view), " ", verdict(right), make("span", { class: "facts" }, counts))),
+        others.length > 0 &&
+          make("div", {}, make("dt", {}, "Others"), make("dd", {}, make("ul", {}, ...others))),
+        make("div", {}, make("dt", {}, "Outcome"),
+          make("dd", {}, [one.outcome, tie && "tie in the vote", unanswered > 0 && `${unanswered} without an answer`]
+            .filter(Boolean).join(", "))),
+      );
+    }
+
+    // The same question put to others, and to the same system with other seeds.
+    function related(one) {
+      const { columns, index } = archive;
+      const others = archive.sameProblem(shown).filter((other) => other !== shown);
+      const isSameSystem = (other) =>
+        columns.system[other] === columns.system[shown] && columns.run[other] === columns.run[shown];
+      const bySystem = others.filter((other) => columns.seed[other] === one.seed && !isSameSystem(other));
+      const bySeed = others.filter(isSameSystem);
+      const name = (other) => (index.runs.length > 1 ? `${other.run}: ${other.title}` : other.title);
+      const links = (title, numbers, label) =>
+        numbers.length > 0 &&
+        make("p", { class: "related" }, `${title} `, ...numbers.flatMap((other, order) => {
+          const described = archive.describe(other);
+          const isRight = List.isRight(described.outcome);
+          const link = make(
+            "a",
+            { href: Links.hashOf({ debate: Links.keyOf(archive, other), settings: {} }), onclick: (event) => {
+              if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+              event.preventDefault();
+              openOther(other);
+            } },
+            make("bdi", {}, label(described)), " ",
+            seen(isRight ? "✓" : "✗", { class: isRight ? "right" : "wrong" }), spoken(isRight ? "right" : "wrong"),
+          );
+          return order ? [", ", link] : [link];
+        }));
+      return [
+        links("Same question, same seed:", bySystem, name),
+        links("Other seeds:", bySeed, (other) => String(other.seed)),
+      ].filter(Boolean);
+    }
+
+    function toggle(name) {
+      view[name] = !view[name];
+      toggles[name].setAttribute("aria-pressed", String(view[name]));
+      if (body === null) return;
+      if (name === "isRaw") draw();
+      const selector = { isUnfolded: "details.thinking", hasPrompts: "details.prompt" }[name];
+      if (selector) for (const details of content.querySelectorAll(selector)) details.open = view[name];
+    }
+
+    return { element, show, toggle, focus, get shown() { return shown; } };
+  }
+
+  return { create };
+})();

@@ -1,0 +1,74 @@
+"""The paper's Table 2: the reference against every other system."""
+
+from dataclasses import dataclass
+
+from mada.evaluation.statistics import welch_from_moments
+from mada.report.document import Table
+from mada.report.numbers import quoted
+from mada.report.paper.compared import Compared, comparison_columns, comparison_row
+from mada.report.paper.lineup import STARS_EXPLAINED, Lineup, about_the_test, averaged
+from mada.report.paper.shading import by_difference, largest_significant
+
+
+@dataclass(frozen=True, slots=True)
+class Significance:
+    """Every other system, compared as reference minus system, and the reference itself."""
+
+    rivals: tuple[tuple[Compared, ...], ...]
+    reference: Compared
+    benchmarks: int
+    measured: str = ""
+
+
+def significance_of(lineup: Lineup) -> Significance | None:
+    """Compare the reference with every other shown system; None where it is alone."""
+    reference = lineup.reference
+    if len(lineup.summary.systems) < 2:
+        return None
+    rivals = tuple(
+        tuple(
+            Compared(one.system.title, one.accuracy, welch_from_moments(reference.accuracy, one.accuracy))
+            for one in group
+        )
+        for group in lineup.kept(lambda one: one is not reference)
+    )
+    itself = Compared(reference.system.title, reference.accuracy, None)
+    return Significance(rivals, itself, benchmarks=len(lineup.summary.benchmarks), measured=lineup.measured)
+
+
+def significance_table(significance: Significance) -> Table:
+    """Return the table; the reference has the last row."""
+    scale = largest_significant(one.comparison for group in significance.rivals for one in group)
+    groups = [
+        tuple(
+            comparison_row(one, accuracy=shade, difference=shade)
+            for one in group
+            for shade in [by_difference(one.comparison, scale=scale)]
+        )
+        for group in significance.rivals
+    ]
+    title = quoted(significance.reference.title)
+    return Table(
+        "significance",
+        f"{title} against every other system",
+        comparison_columns("system", accuracy="accuracy"),
+        (*groups, (comparison_row(significance.reference),)),
+        notes=_notes(significance, title),
+    )
+
+
+def _notes(significance: Significance, title: str) -> tuple[str, ...]:
+    seeds = significance.reference.accuracy.count
+    shading = (
+        f"Green favours {title}, red the other system; the deeper, the larger the difference, as a share of the "
+        "largest significant one. White rows do not differ significantly."
+    )
+    test = about_the_test(seeds, benchmarks=significance.benchmarks)
+    if seeds > 1:
+        test += f" {STARS_EXPLAINED} Not corrected for the number of tests."
+    difference = f"Difference: points of accuracy, {title} minus the system."
+    return (
+        f"{averaged(seeds)} {difference} {significance.measured}".rstrip(),
+        test,
+        *([shading] if seeds > 1 else []),
+    )
