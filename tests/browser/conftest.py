@@ -117,7 +117,7 @@ def kept(title, plan, pairs):
 def written(folder, sources, *, title="A run", lead="Which run this is."):
     path = folder / "report.html"
     with packed(sources) as debates:
-        write_page(path, title, [SECTION], debates=debates, lead=lead)
+        write_page(path, title, [SECTION], debates=debates, lead=[paragraph(lead)])
     return path
 
 

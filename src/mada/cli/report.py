@@ -35,10 +35,13 @@ def report(
     if repeated:
         raise RunError(f"got {next(iter(repeated))} twice; a run beside itself says nothing")
     from mada.run import StoredRun
+    from mada.run.manifest import FILE as MANIFEST_FILE
 
     runs = [StoredRun.read(one) for one in chosen]
     if len(runs) == 1 and out is not None:
         raise RunError("got --out with one run, whose report lies in its own folder; give several runs, or no --out")
+    if out is not None and (out / MANIFEST_FILE).exists():
+        raise RunError(f"got --out {out}, which is a run and has a report of its own; give another folder")
     from mada.report.publishing import distinct_titles, publish_comparison, publish_run
 
     screen = console()

@@ -1,5 +1,6 @@
 """What `mada show` prints: the state of a run, its training as sparklines, and its headline table."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +23,15 @@ WIDEST = 48
 
 def print_run(run: "StoredRun", folder: Path, screen: "Console") -> None:
     """Print the essentials of a run."""
+    from mada.report.forms.markdown import printable
     from mada.report.reading import Source
     from mada.report.run_report import title_of
 
     source = Source.of(run)
     manifest, marks = run.manifest, run.finished_stages()
-    screen.print(f"{safe(title_of(run))}: {state_of(run, [mark.name for mark in marks])}", style="bold")
-    screen.print(f"{folder}, seed {manifest.seed}, begun {manifest.started_at:%Y-%m-%d %H:%M} UTC")
+    screen.print(f"{printable(title_of(run))}: {state_of(run, [mark.name for mark in marks])}", style="bold")
+    where = f"{safe(str(folder))}, seed {manifest.seed}, begun {manifest.started_at:%Y-%m-%d %H:%M} UTC"
+    screen.print(where, soft_wrap=True)
     if marks:
         times = ", ".join(f"{safe(mark.name)} {duration(mark.seconds)}" for mark in marks)
         screen.print(f"stages: {times}", soft_wrap=True)
@@ -45,17 +48,16 @@ def _print_training(source: "Source", screen: "Console") -> None:
     for role in dict.fromkeys(curve.role for curve in figure.curves):
         curves = [curve for curve in figure.curves if curve.role == role]
         values = [point.value for curve in curves for point in curve.rollouts]
-        if not values:
-            continue
-        low, high = min(values), max(values)
-        steps = max(point.step for curve in curves for point in curve.rollouts)
+        low, high = min(values, default=0.0), max(values, default=0.0)
+        steps = max((point.step for curve in curves for point in curve.rollouts), default=0)
+        course = f"accuracy of rollouts over {steps} steps, between {_percent(low)} and {_percent(high)}"
         screen.print()
-        screen.print(f"{role}: accuracy of rollouts over {steps} steps, from {_percent(low)} to {_percent(high)}")
+        screen.print(f"{role}: {course if values else 'no rollouts yet'}")
         width = max(len(curve.agent) for curve in curves)
         room = max(8, min(WIDEST, screen.width - width - 34))
         for curve in curves:
             line = sparkline([point.value for point in curve.rollouts], low=low, high=high, width=room)
-            screen.print(f"  {safe(curve.agent):<{width}}  {line}{_validated(curve)}", no_wrap=True)
+            screen.print(f"  {safe(curve.agent):<{width}}  {line}{_validated(curve)}", soft_wrap=True)
 
 
 def _validated(curve: "TrainingCurve") -> str:
@@ -68,26 +70,29 @@ def _validated(curve: "TrainingCurve") -> str:
 
 def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
     from mada.evaluation.summary import summary_of
+    from mada.report.forms.markdown import printable
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
     from mada.report.sections.headline import headline_sentence, headline_table
 
     screen.print()
     if source.grid is None:
-        screen.print("not evaluated yet")
+        begun = "the evaluation has begun; there are no results before a seed is finished"
+        screen.print(begun if source.left_out else "not evaluated yet")
         return
     if source.left_out:
-        seeds = ", ".join(map(str, source.left_out))
-        screen.print(f"the evaluation is not finished; left out are the seeds {seeds}")
+        seeds = "seed" if len(source.left_out) == 1 else "seeds"
+        screen.print(f"the evaluation is not finished; left out: {seeds} {', '.join(map(str, source.left_out))}")
     summary = summary_of(source.grid)
     print_table(headline_table(summary), screen)
     screen.print()
-    screen.print(safe(headline_sentence(summary)), style="bold", soft_wrap=True)
+    screen.print(printable(headline_sentence(summary)), style="bold", soft_wrap=True)
     page = folder / PAGE_FILE
     if page.is_file():
-        screen.print(f"report: {page}", soft_wrap=True)
+        screen.print(f"report: {safe(str(page))}", soft_wrap=True)
     else:
-        screen.print(f"for a page with tables, charts and every debate: mada report {folder}", soft_wrap=True)
+        command = f"mada report {shlex.quote(safe(str(folder)))}"
+        screen.print(f"for a page with tables, charts and every debate: {command}", soft_wrap=True)
 
 
 def sparkline(values: Sequence[float], *, low: float, high: float, width: int) -> str:

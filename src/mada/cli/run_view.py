@@ -114,4 +114,4 @@ def outcome(mark: "StageMark") -> str:
     if mark.name == "evaluate":
         asked, sampled = (cast("int", summary[name]) for name in ("completions wanted", "of these sampled"))
         return f"{sampled:,} completions sampled, {asked - sampled:,} shared between systems"
-    return str(summary.get("file", "done"))
+    return ": ".join(str(summary[key]) for key in ("file", "content") if key in summary) or "done"

@@ -9,6 +9,7 @@ from mada.cli.terminal import console, print_json, safe
 from mada.cli.training_view import duration
 from mada.errors import MadaError, RunError
 from mada.pipeline.outline import OUTLINE
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from mada.run import StoredRun
@@ -92,7 +93,7 @@ def state_of(run: "StoredRun", done: list[str]) -> str:
     from mada.run.lock import holder_of
 
     if holder_of(run.folder) is not None:
-        return f"running, {len(done)} stages done"
+        return f"running, {counted(len(done), 'stage')} done"
     # `mada report` writes the page without taking the run from whoever else may want it, so it leaves no mark.
     if "report" in done or ("evaluate" in done and (run.folder / PAGE_FILE).is_file()):
         return "finished"

@@ -5,7 +5,7 @@ over its members, question by question.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Self, TypeVar
@@ -39,6 +39,8 @@ class Grid:
     problems: Mapping[str, tuple[str, ...]]
     """The problems of each benchmark in sorted order; benchmarks in the order of the table."""
     seeds: tuple[int, ...]
+    _rows: Mapping[tuple[str, str, int], tuple[Score, ...]]
+    """The scores by system, benchmark and seed, in the order of the problems: every average reads whole rows."""
 
     @classmethod
     def of(cls, scores: Iterable[Score], plan: EvaluationPlan) -> Self:
@@ -49,9 +51,15 @@ class Grid:
             problems.setdefault(benchmark, set()).add(problem)
         order = _benchmark_order(problems, plan)
         seeds = tuple(sorted({score.seed for score in placed.values()}))
-        grid = cls(plan, placed, {benchmark: tuple(sorted(problems[benchmark])) for benchmark in order}, seeds)
-        grid._refuse_gaps()
-        return grid
+        sorted_problems = {benchmark: tuple(sorted(problems[benchmark])) for benchmark in order}
+        _refuse_gaps(placed, plan, sorted_problems, seeds)
+        rows = {
+            (system.name, benchmark, seed): tuple(placed[system.name, benchmark, seed, one] for one in names)
+            for system in plan.held
+            for benchmark, names in sorted_problems.items()
+            for seed in seeds
+        }
+        return cls(plan, placed, sorted_problems, seeds, rows)
 
     @classmethod
     def of_whole_seeds(cls, scores: Iterable[Score], plan: EvaluationPlan) -> tuple[Self | None, tuple[int, ...]]:
@@ -61,13 +69,15 @@ class Grid:
         with what was easy. Without any such seed there is no grid.
         """
         placed = _placed(scores, plan)
-        questions = {(benchmark, problem) for _, benchmark, _, problem in placed}
+        known = {(benchmark, problem) for _, benchmark, _, problem in placed}
+        questions = sum(plan.problems.values()) if plan.problems else len(known)
         answered = Counter(seed for _, _, seed, _ in placed)
-        whole = {seed for seed, count in answered.items() if count == len(questions) * len(plan.held)}
-        left_out = tuple(sorted(answered.keys() - whole))
-        if not whole or (plan.benchmarks and {name for name, _ in questions} != set(plan.benchmarks)):
+        whole = {seed for seed, count in answered.items() if count == questions * len(plan.held)}
+        # A benchmark that nobody has begun shows in the plan alone.
+        if not whole or {benchmark for benchmark, _ in known} < set(plan.benchmarks):
             return None, tuple(sorted(answered))
-        return cls.of((score for score in placed.values() if score.seed in whole), plan), left_out
+        finished = cls.of((score for score in placed.values() if score.seed in whole), plan)
+        return finished, tuple(sorted(answered.keys() - whole))
 
     @staticmethod
     def measured(system: PlannedSystem) -> Value:
@@ -91,16 +101,15 @@ class Grid:
 
         Tables of two systems have the same rows and columns, so they can be compared question by question.
         """
-        return {
-            benchmark: [
-                [self._value(system, benchmark, seed, problem, value) for seed in self.seeds] for problem in rows
-            ]
-            for benchmark, rows in self.problems.items()
-        }
+        tables: dict[str, list[list[float]]] = {}
+        for benchmark in self.problems:
+            columns = [self._values_of_seed(system, benchmark, seed, value=value) for seed in self.seeds]
+            tables[benchmark] = [list(row) for row in zip(*columns, strict=True)]
+        return tables
 
     def mean(self, system: PlannedSystem, benchmark: str, seed: int, *, value: Value) -> float:
         """Return the mean over a benchmark's problems with one seed."""
-        return fmean(self._value(system, benchmark, seed, problem, value) for problem in self.problems[benchmark])
+        return fmean(self._values_of_seed(system, benchmark, seed, value=value))
 
     def seed_averages(self, system: PlannedSystem, value: Value) -> list[float]:
         """Return for each seed the average over benchmarks of the mean over problems: the sample of every test."""
@@ -129,28 +138,35 @@ class Grid:
                 averages[name] += total / count / len(self.problems)
         return dict(averages)
 
-    def _value(self, system: PlannedSystem, benchmark: str, seed: int, problem: str, value: Value) -> float:
-        return fmean(value(self.scores[name, benchmark, seed, problem]) for name in self.plan.members_of(system))
+    def _values_of_seed(self, system: PlannedSystem, benchmark: str, seed: int, *, value: Value) -> list[float]:
+        """Return the values of a benchmark's problems with one seed; of a family, the means over its members."""
+        rows = [self._rows[name, benchmark, seed] for name in self.plan.members_of(system)]
+        if len(rows) == 1:
+            return [value(score) for score in rows[0]]
+        return [fmean(map(value, scores)) for scores in zip(*rows, strict=True)]
 
     def _scores_on(self, system: PlannedSystem, benchmark: str) -> Iterator[Score]:
         for name in self.plan.members_of(system):
-            for place in self._places(name, benchmark):
-                yield self.scores[place]
+            for seed in self.seeds:
+                yield from self._rows[name, benchmark, seed]
 
-    def _places(self, name: str, benchmark: str) -> Iterator[Place]:
-        for seed in self.seeds:
-            for problem in self.problems[benchmark]:
-                yield name, benchmark, seed, problem
 
-    def _refuse_gaps(self) -> None:
-        for system in self.plan.held:
-            wanted = [place for benchmark in self.problems for place in self._places(system.name, benchmark)]
-            missing = [place for place in wanted if place not in self.scores]
-            if missing:
-                raise EvaluationError(
-                    f"{len(missing):,} of the {len(wanted):,} scores of {system.name!r} are missing, the first of them "
-                    f"{_worded(missing[0])}; every system needs every seed and problem: finish the evaluation"
-                )
+def _refuse_gaps(
+    placed: Mapping[Place, Score], plan: EvaluationPlan, problems: Mapping[str, Sequence[str]], seeds: Sequence[int]
+) -> None:
+    for system in plan.held:
+        wanted = [
+            (system.name, benchmark, seed, problem)
+            for benchmark, names in problems.items()
+            for seed in seeds
+            for problem in names
+        ]
+        missing = [place for place in wanted if place not in placed]
+        if missing:
+            raise EvaluationError(
+                f"{len(missing):,} of the {len(wanted):,} scores of {system.name!r} are missing, the first of them "
+                f"{_worded(missing[0])}; every system needs every seed and problem: finish the evaluation"
+            )
 
 
 def _placed(scores: Iterable[Score], plan: EvaluationPlan) -> dict[Place, Score]:

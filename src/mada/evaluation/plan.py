@@ -15,7 +15,7 @@ average of its members, as the paper does with teams of fewer agents.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -85,7 +85,8 @@ class PlannedSystem(BaseModel):
 class EvaluationPlan(BaseModel):
     """The systems in the order of the table, and the one that all others are compared with.
 
-    `benchmarks` gives the order of the benchmarks; without it they stand in alphabetical order.
+    `benchmarks` gives the order of the benchmarks; without it they stand in alphabetical order. `problems` says how
+    many problems each has, once they are loaded: by it a seed that is finished can be told from one that is not.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -93,6 +94,7 @@ class EvaluationPlan(BaseModel):
     systems: tuple[PlannedSystem, ...] = Field(min_length=1)
     reference: str
     benchmarks: tuple[str, ...] = ()
+    problems: dict[str, int] = Field(default_factory=dict[str, int])
 
     @model_validator(mode="after")
     def _names_are_known_and_different(self) -> Self:
@@ -139,6 +141,10 @@ class EvaluationPlan(BaseModel):
                 f"not the plan of an evaluation: {_first_complaint(error)}; "
                 f"run the evaluation again to write {PLAN_FILE} anew"
             ) from error
+
+    def with_problems(self, problems: Mapping[str, Sequence[object]]) -> Self:
+        """Return the plan with the number of problems that its benchmarks were found to have."""
+        return self.model_copy(update={"problems": {name: len(found) for name, found in problems.items()}})
 
     def to_json(self) -> str:
         """Return the plan as a file's text."""

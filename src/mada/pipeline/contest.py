@@ -57,7 +57,7 @@ async def hold_contest(
     Samples of `earlier` runs are used where they are the very ones that are wanted.
     """
     problems = contest.load_problems()
-    run.write_text(PLAN_FILE, contest.plan.to_json())
+    run.write_text(PLAN_FILE, contest.plan.with_problems(problems).to_json())
     samples = run.records(SAMPLES, Sample)
     store = SampleStore(samples, earlier=[one.records(SAMPLES, Sample) for one in earlier if _has_samples(one)])
     with Grader(workers=contest.grading.workers, time_limit=contest.grading.time_limit) as grader:

@@ -82,7 +82,7 @@ def _stages(recipe: Recipe) -> Iterator[PlannedStage]:
         "critic-data": _critic_data,
         "critics": partial(_training, critics=True),
         "evaluate": _evaluate,
-        "report": lambda _: ("tables, curves, debates to read", None, None),
+        "report": lambda _: ("a page with every debate, tables, figures", None, None),
     }
     for stage in stages_of(recipe):
         size, completions, most = sizes[stage.name](recipe)

@@ -15,9 +15,4 @@ async def report(context: Context) -> dict[str, JsonValue]:
 def published(run: Run) -> dict[str, JsonValue]:
     """Write a run's report, and say what it has."""
     report = publish_run(run)
-    return {
-        "file": report.page.name,
-        "tables": report.tables,
-        "figures": report.figures,
-        "debates": report.debates,
-    }
+    return {"file": report.page.name, "content": str(report)}

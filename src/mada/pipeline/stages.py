@@ -48,7 +48,7 @@ STAGES: tuple[StageOfMethod, ...] = (
         evaluate,
         (PLAN_FILE, *(f"records/{name}.jsonl" for name in (SCORES, TRANSCRIPTS, SAMPLES, EFFORT))),
     ),
-    StageOfMethod("report", report, ("report.md",)),
+    StageOfMethod("report", report, ("report.md", "report.html", "report")),
 )
 NAMES = tuple(stage.name for stage in STAGES)
 

@@ -8,10 +8,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
+from typing import cast
 
 from mada.evaluation.statistics import welch
 from mada.evaluation.summary import Summary, SystemSummary, summary_of
-from mada.report.document import Block, Cell, Column, Row, Section, Table, paragraph, row
+from mada.report.document import Block, Cell, Column, Section, Table, paragraph, row
 from mada.report.figures.data import (
     AdvantagesFigure,
     CriticsFigure,
@@ -25,9 +27,12 @@ from mada.report.numbers import NOTHING, counted, duration, points_text, share_t
 from mada.report.reading import ROLES, Source
 from mada.report.sections.entries import BRACKETS, accuracy, difference, figure_place
 from mada.report.training import TrainingOutcome, read_outcomes
-from mada.run.differences import ABSENT, differences
+from mada.run import ABSENT
+from mada.run.surroundings import Hardware
 
 LONGEST_VALUE = 60
+CONTEXT = 12
+"""Characters shown before the place where long values begin to differ."""
 
 
 def comparison_sections(sources: Sequence[Source]) -> list[Section]:
@@ -82,16 +87,22 @@ def _accuracies(compared: Sequence[_Compared], names: Mapping[str, str]) -> Tabl
         row(title, [cell for run in compared for cell in _measured(run, name, first=first)])
         for name, title in names.items()
     )
+    spread = f", {BRACKETS}" if any(len(run.summary.seeds) > 1 for run in compared if run.summary) else ""
     notes = [
-        f"Percent, mean over seeds, {BRACKETS}. accuracy: what the system is measured by; verdict: its one answer; "
-        "tokens: generated per question.",
-        f"difference: points of accuracy above the same system of {first.title}; one, two or three stars for p below "
-        ".05, .01 and .001 in Welch's two-sided t-test of the seeds' averages, not adjusted. The runs' problems are "
-        "the same: what differs is the runs, and the test knows only the seeds of their evaluations, not those of "
-        "their training.",
+        f"Percent, mean over seeds{spread}. accuracy: what the system is measured by; verdict: its one answer; tokens: "
+        "generated per question.",
+        *([_what_differences_are(first)] if any(run.was_asked_the_same_as(first) for run in compared[1:]) else []),
         *_measured_on(compared),
     ]
     return Table("runs-accuracy", "Accuracy and cost in every run", tuple(columns), (rows,), tuple(notes))
+
+
+def _what_differences_are(first: _Compared) -> str:
+    return (
+        f"difference: points of accuracy above the same system of {first.title}, where both runs were asked the same "
+        "problems; one, two or three stars for p below .05, .01 and .001 in Welch's two-sided t-test of the seeds' "
+        "averages, not adjusted. The test knows only the seeds of the runs' evaluations, not those of their training."
+    )
 
 
 def _measured(run: _Compared, name: str, *, first: _Compared) -> Iterator[Cell]:
@@ -108,18 +119,25 @@ def _measured(run: _Compared, name: str, *, first: _Compared) -> Iterator[Cell]:
 
 def _measured_on(compared: Sequence[_Compared]) -> Iterator[str]:
     """Say what each run was measured on, once where it is the same for all."""
-    said = {run.title: _asked(run.summary) for run in compared if run.summary}
+    said = {run.title: _asked(run) for run in compared}
     if len(set(said.values())) == 1:
         yield f"All runs: {next(iter(said.values()))}."
     else:
         yield from (f"{title}: {what}." for title, what in said.items())
-    if any(not run.was_asked_the_same_as(compared[0]) for run in compared[1:] if run.summary):
+    first, *others = compared
+    if first.summary is None:
+        yield f"Without results of {first.title} there are no differences."
+    elif any(not run.was_asked_the_same_as(first) for run in others if run.summary):
         yield "Runs that were asked other problems than the first have no differences."
 
 
-def _asked(summary: Summary) -> str:
-    problems = ", ".join(f"{name} ({count:,})" for name, count in summary.benchmarks.items())
-    return f"{counted(len(summary.seeds), 'seed')}; {problems}"
+def _asked(run: _Compared) -> str:
+    left_out = ", ".join(map(str, run.source.left_out))
+    if run.summary is None:
+        return "no seed is finished yet" if left_out else "not evaluated yet"
+    problems = ", ".join(f"{name} ({count:,})" for name, count in run.summary.benchmarks.items())
+    unfinished = f"; not finished and left out: {left_out}" if left_out else ""
+    return f"{counted(len(run.summary.seeds), 'seed')}{unfinished}; {problems}"
 
 
 def _by_benchmark(compared: Sequence[_Compared], names: Mapping[str, str]) -> Table:
@@ -202,11 +220,12 @@ def _runs(compared: Sequence[_Compared]) -> Section:
         "time of its stages": [
             duration(sum(mark.seconds for mark in run.source.run.finished_stages())) for run in compared
         ],
-        "machine": [run.source.run.manifest.sessions[-1].hardware.cpu for run in compared],
+        "machine": [_machine(run.source.run.manifest.sessions[-1].hardware) for run in compared],
     }
     rows = tuple(row(name, values) for name, values in facts.items())
     blocks: list[Block] = [Table("runs", "The runs", tuple(columns), (rows,))]
-    fields = tuple(_fields(compared))
+    found = _fields([run.source.run.manifest.recipe for run in compared])
+    fields = tuple(row(key, list(_shown(values))) for key, values in found)
     if fields:
         blocks.append(Table("runs-recipes", "Where the recipes differ", tuple(columns), (fields,)))
     else:
@@ -214,22 +233,51 @@ def _runs(compared: Sequence[_Compared]) -> Section:
     return Section("making", "The runs", tuple(blocks))
 
 
-def _fields(compared: Sequence[_Compared]) -> Iterator[Row]:
-    first, *others = (run.source.run.manifest.recipe for run in compared)
-    found = {difference.key: difference.stored for other in others for difference in differences(first, other)}
-    for key, stored in found.items():
-        values = [stored]
-        for other in others:
-            changed = {one.key: one.given for one in differences(first, other)}
-            values.append(changed.get(key, stored))
-        yield row(key, [_shown(value) for value in values])
+def _machine(hardware: Hardware) -> str:
+    return ", ".join([hardware.cpu, *(gpu.name for gpu in hardware.gpus)])
 
 
-def _shown(value: object) -> str:
-    text = "(absent)" if value is ABSENT else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+def _fields(values: Sequence[object], key: str = "") -> Iterator[tuple[str, Sequence[object]]]:
+    """Yield every field that is not the same in all recipes, with its value in each, nested ones by keys with dots.
+
+    A field that one recipe lacks, or a list that is longer in one, is shown as a whole, of all recipes; what then
+    differs within those that have the field comes after it.
+    """
+    first, *others = values
+    present = [value for value in values if value is not ABSENT]
+    if 1 < len(present) < len(values):
+        yield key, values
+        for inner_key, inner in _fields(present, key):
+            if inner_key != key:
+                rest = iter(inner)
+                yield inner_key, [value if value is ABSENT else next(rest) for value in values]
+    elif all(isinstance(value, dict) for value in values):
+        mappings = cast("Sequence[dict[str, object]]", values)
+        for name in dict.fromkeys(name for mapping in mappings for name in mapping):
+            inner = [mapping.get(name, ABSENT) for mapping in mappings]
+            yield from _fields(inner, f"{key}.{name}" if key else name)
+    elif all(isinstance(value, list) for value in values) and len({len(cast("list[object]", v)) for v in values}) == 1:
+        for place, inner in enumerate(zip(*cast("Sequence[list[object]]", values), strict=True)):
+            yield from _fields(inner, f"{key}[{place}]")
+    # As in JSON, 1 equals 1.0 and not true.
+    elif any(first != other or isinstance(first, bool) != isinstance(other, bool) for other in others):
+        yield key, values
+
+
+def _shown(values: Sequence[object]) -> Iterator[str]:
+    """Yield values as JSON, long ones cut off; where all begin alike, their beginnings are left out too."""
+    texts = [ABSENT.value if value is ABSENT else json.dumps(value, ensure_ascii=False) for value in values]
+    alike = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
+    start = max(0, alike - CONTEXT) if max(map(len, texts)) > LONGEST_VALUE else 0
+    for text in texts:
+        shown = f"…{text[start:]}" if start else text
+        yield shown if len(shown) <= LONGEST_VALUE else f"{shown[: LONGEST_VALUE - 1]}…"
 
 
 def _names(compared: Sequence[_Compared]) -> dict[str, str]:
-    """Return the systems of all runs, by name, in the order in which they are first met."""
-    return {name: one.system.title for run in compared for name, one in run.systems.items()}
+    """Return the systems of all runs, by name, in the order in which they are first met, titled as they are there."""
+    titles: dict[str, str] = {}
+    for run in compared:
+        for name, one in run.systems.items():
+            titles.setdefault(name, one.system.title)
+    return titles

@@ -32,6 +32,7 @@ from mada.report.sections.recipe import recipe_section
 from mada.run import StoredRun
 
 PAGE_FILE, TEXT_FILE, FOLDER = "report.html", "report.md", "report"
+ALL_TABLES = "tables.tex"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,42 +64,49 @@ def publish_run(run: StoredRun) -> Published:
 def publish_comparison(runs: Sequence[StoredRun], folder: Path) -> Published:
     """Write a report that compares runs into a folder."""
     sources = [Source.of(run, title=title) for run, title in zip(runs, distinct_titles(runs), strict=True)]
-    names = " and ".join(source.title for source in sources)
-    opening = paragraph(f"{counted(len(sources), 'run')} side by side; the first is what the others are held against.")
+    *others, last = (source.title for source in sources)
+    names = f"{', '.join(others)} and {last}"
+    opening = [
+        paragraph(f"{counted(len(sources), 'run')} side by side; the first is what the others are held against.")
+    ]
     return _publish(sources, folder, title=names, opening=opening, sections=comparison_sections(sources))
 
 
 def distinct_titles(runs: Sequence[StoredRun]) -> list[str]:
     """Return a name for every run, with as many of its folders as tell it from the others."""
-    for depth in range(1, max(len(run.folder.parts) for run in runs) + 1):
-        titles = ["/".join(run.folder.parts[-depth:]) for run in runs]
+    # The root, which all have, tells nothing.
+    folders = [run.folder.parts[1:] for run in runs]
+    for depth in range(1, max(map(len, folders)) + 1):
+        titles = ["/".join(parts[-depth:]) for parts in folders]
         if len(set(titles)) == len(titles):
             return titles
     return [f"{run.folder.name} ({number})" for number, run in enumerate(runs, start=1)]
 
 
 def _publish(
-    sources: Sequence[Source], folder: Path, *, title: str, opening: Paragraph, sections: Sequence[Section]
+    sources: Sequence[Source], folder: Path, *, title: str, opening: Sequence[Paragraph], sections: Sequence[Section]
 ) -> Published:
     # Loads matplotlib, which takes longer than everything else here.
     from mada.report.figures.writing import write_figures
 
     figures = figures_of(sources)
     tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
+    # Without it, what lies in a folder that somebody chose is somebody's, whatever its name.
+    has_earlier_report = (folder / FOLDER / ALL_TABLES).is_file()
     written = [*write_figures(figures, folder / FOLDER / "figures"), *_write_tables(tables, folder / FOLDER)]
-    _remove_others(folder / FOLDER, written)
+    if has_earlier_report:
+        _remove_others(folder / FOLDER, written)
     drawn = {figure.name for figure in figures}
     replace_text(folder / TEXT_FILE, report_text(title, opening, sections, figures=drawn))
     shown = [section for section in sections if section.only != "text"]
-    lead = "".join(span if isinstance(span, str) else span.text for span in opening.spans)
     with packed(sources) as debates:
-        write_page(folder / PAGE_FILE, title, shown, figures=figures, debates=debates, lead=lead)
+        write_page(folder / PAGE_FILE, title, shown, figures=figures, debates=debates, lead=opening)
         return Published(folder / PAGE_FILE, folder / TEXT_FILE, len(tables), len(figures), debates.count)
 
 
 def _write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     forms = {"tex": latex, "md": table_markdown, "html": html_table, "txt": table_text}
-    written = [folder / "tables.tex"]
+    written = [folder / ALL_TABLES]
     replace_text(written[0], latex_document(tables))
     for table in tables:
         for ending, form in forms.items():
@@ -109,9 +117,9 @@ def _write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
 
 
 def _remove_others(folder: Path, written: Iterable[Path]) -> None:
-    """Remove files of an earlier report; only those in folders that are wholly ours."""
+    """Remove files of an earlier report; only files, and only those in folders that are wholly ours."""
     kept = set(written)
     for part in ("tables", "figures"):
         for path in (folder / part).glob("*.*"):
-            if path not in kept:
-                path.unlink()
+            if path not in kept and not path.is_dir():
+                path.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ class Source:
     def of(cls, run: StoredRun, *, title: str | None = None) -> Self:
         """Read what the run has."""
         folder = run.path(ABLATIONS)
-        ablations = read_grid(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else None
+        ablations, _ = _whole_seeds(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, ())
         grid, left_out = _whole_seeds(run)
         return cls(title or run.manifest.name, run, grid, left_out, ablations, tuple(_efforts(run)))
 
@@ -55,8 +55,11 @@ class Source:
 
     @property
     def bill(self) -> Bill | None:
-        """What the evaluation took; None where there is no record of it."""
-        if self.grid is None or not self.efforts:
+        """What the evaluation took; None where there is no record of it, or it goes on.
+
+        Of an unfinished one, samples and times are on record that belong to no seed in the grid.
+        """
+        if self.grid is None or self.left_out or not self.efforts:
             return None
         return bill_of(self.grid, self.efforts, sampled=self.sampled, price_per_hour=self.price_per_hour)
 

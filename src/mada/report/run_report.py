@@ -33,9 +33,11 @@ def report_markdown(run: StoredRun, *, figures: Collection[str] = ()) -> str:
     return report_text(title_of(run), opening_of(source), sections_of(source), figures=figures)
 
 
-def report_text(title: str, opening: Paragraph, sections: Sequence[Section], *, figures: Collection[str] = ()) -> str:
+def report_text(
+    title: str, opening: Sequence[Paragraph], sections: Sequence[Section], *, figures: Collection[str] = ()
+) -> str:
     """Return a report as Markdown, with links to these of its drawn figures."""
-    parts = [f"# {escaped(title)}", paragraph_markdown(opening)]
+    parts = [f"# {escaped(title)}", *map(paragraph_markdown, opening)]
     parts += [markdown(section, figures=figures) for section in sections if section.only != "page"]
     return "\n\n".join(parts) + "\n"
 
@@ -56,17 +58,17 @@ def title_of(run: StoredRun) -> str:
     return recipe if isinstance(recipe, str) else run.manifest.name
 
 
-def opening_of(source: Source) -> Paragraph:
-    """Return the lines under the title: what came of the run, which run it is, of which recipe, and since when."""
+def opening_of(source: Source) -> list[Paragraph]:
+    """Return the lines under the title: what came of the run, and which run it is, of which recipe, since when."""
     manifest = source.run.manifest
-    came_of_it = f"{headline_sentence(summary_of(source.grid))} " if source.grid else ""
-    return paragraph(
-        f"{came_of_it}Run ",
+    about = paragraph(
+        "Run ",
         Code(manifest.name),
         f", seed {manifest.seed}, recipe ",
         Code(manifest.recipe_digest[:12]),
         f", begun {manifest.started_at:%Y-%m-%d %H:%M} UTC.",
     )
+    return [paragraph(headline_sentence(summary_of(source.grid))), about] if source.grid else [about]
 
 
 def _unfinished(seeds: Sequence[int]) -> Section:

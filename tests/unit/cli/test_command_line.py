@@ -8,7 +8,7 @@ import pytest
 from mada import __version__
 from mada.cli import app
 
-HEAVY = ("torch", "transformers", "datasets", "sympy", "math_verify", "pyarrow", "pydantic", "numpy")
+HEAVY = ("torch", "transformers", "datasets", "sympy", "math_verify", "pyarrow", "pydantic", "numpy", "matplotlib")
 
 
 def run(*arguments):

@@ -126,7 +126,7 @@ def records(folder, name):
 def test_an_evaluation_file(evaluation_file, tmp_path, finished):
     printed = mada("evaluate", evaluation_file, "--out", tmp_path / "out")
     assert "Trained and bare" in printed
-    assert f"report: {tmp_path / 'out' / 'report.md'}" in printed
+    assert f"report: {tmp_path / 'out' / 'report.html'}" in printed
     summary = read_summary(StoredRun.read(tmp_path / "out"))
     assert summary is not None
     assert [one.system.name for one in summary.systems] == ["single", "vote", "team", "weighted-vote", "best-of-n"]
@@ -202,7 +202,7 @@ def test_ablations_and_rivals_in_one_command(finished, tmp_path):
     ]
     by_name = {one.system.name: one for one in summary.systems}
     assert "no counterfactual" in printed
-    assert f"report: {folder / 'ablations' / 'report.md'}" in printed
+    assert f"report: {folder / 'ablations' / 'report.html'}" in printed
     assert "completions asked for" in printed
     assert "in money" in printed
     assert by_name["rounds-1"].accuracy == by_name["generators"].accuracy
@@ -264,7 +264,7 @@ def test_a_missing_adapter(evaluation_file, refused, tmp_path, monkeypatch):
 
 def test_an_evaluation_is_no_team(evaluation_file, refused, tmp_path):
     mada("evaluate", evaluation_file, "--out", tmp_path / "out")
-    for command in ("report", "evaluate", "ablate"):
+    for command in ("evaluate", "ablate"):
         assert "holds an evaluation and no team" in refused(command, "--run", tmp_path / "out")
 
 

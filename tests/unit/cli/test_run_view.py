@@ -72,7 +72,7 @@ def test_a_stage_is_announced_and_its_outcome_told():
             {"completions wanted": 2224, "of these sampled": 1144},
             "1,144 completions sampled, 1,080 shared between systems",
         ),
-        ("report", {"file": "report.md"}, "report.md"),
+        ("report", {"file": "report.html", "content": "9 tables"}, "report.html: 9 tables"),
     ],
 )
 def test_what_came_of_a_stage(stage, summary, said):

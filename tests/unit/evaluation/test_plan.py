@@ -18,6 +18,7 @@ SYSTEMS = [SINGLE, VOTE, DEBATE, MATCHED, FAMILY]
 
 def test_a_plan_is_written_and_read():
     plan = EvaluationPlan.of([SINGLE, DEBATE], reference="single", benchmarks=["b", "a"])
+    plan = plan.with_problems({"b": ["p", "q"], "a": ["r"]})
     text = plan.to_json()
     common = {"draws": None, "rule": "vote", "measure": "mean", "matched_to": None, "members": [], "shown": True}
     assert json.loads(text) == {
@@ -42,6 +43,7 @@ def test_a_plan_is_written_and_read():
             },
         ],
         "reference": "single",
+        "problems": {"b": 2, "a": 1},
         "benchmarks": ["b", "a"],
     }
     assert EvaluationPlan.from_json(text) == plan

@@ -12,7 +12,7 @@ FILES = {
     "critic-data": ("records/critic-examples.jsonl",),
     "critics": ("critics/metrics.jsonl", "adapters/critic-1/x", "adapters/critic-12/x"),
     "evaluate": ("evaluation.json", "records/scores.jsonl", "records/transcripts.jsonl"),
-    "report": ("report.md",),
+    "report": ("report.md", "report.html", "report/tables/x.tex"),
 }
 """What the stages leave: by it, what `--from` removes is told."""
 

@@ -131,7 +131,7 @@ def shaped(name, **others):
 )
 def test_bases(systems, base, grid):
     plan = EvaluationPlan(systems=tuple(systems), reference="a")
-    found = base_of(Grid(plan, grid.scores, grid.problems, grid.seeds), plan.systems[-1])
+    found = base_of(replace(grid, plan=plan), plan.systems[-1])
     assert (found.name if found else None) == base
 
 

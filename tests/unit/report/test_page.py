@@ -53,7 +53,7 @@ def test_only_the_pages_own_script_may_run():
 
 
 def test_data_cannot_end_their_element():
-    page = page_html(HOSTILE, [Section("a", HOSTILE, (paragraph(HOSTILE),))], figures=[FLOW], lead=HOSTILE)
+    page = page_html(HOSTILE, [Section("a", HOSTILE, (paragraph(HOSTILE),))], figures=[FLOW], lead=[paragraph(HOSTILE)])
     [charts] = [text for attributes, text in scripts(page) if 'id="charts"' in attributes]
     assert not set("<>&\u2028\u2029") & set(charts)
     assert json.loads(charts)[0]["flows"][0]["title"] == HOSTILE
@@ -64,7 +64,7 @@ def test_data_cannot_end_their_element():
 def test_sections_come_first_and_chunks_last():
     index = {**NO_DEBATES.index, "count": 1}
     page = page_html(
-        "A run", [Section("results", "Results", ())], debates=Packed(index, ["QUJD", "REVG"]), lead="Lead."
+        "A run", [Section("results", "Results", ())], debates=Packed(index, ["QUJD", "REVG"]), lead=[paragraph("Lead.")]
     )
     marks = ("<h1", "Lead.", 'href="#results"', '<section id="results"', '<section id="debates"', 'id="charts"')
     more = ('id="debate-index"', "<script>", 'id="chunk-0">QUJD<', 'id="chunk-1">REVG<', "</html>")
@@ -80,9 +80,9 @@ def test_without_debates_there_is_no_browser():
 
 def test_a_file_is_what_the_text_is(tmp_path):
     section = Section("results", "Results", (paragraph("Grüße"),))
-    write_page(tmp_path / "report.html", "A run", [section], figures=[FLOW], lead="½ \ud800")
+    write_page(tmp_path / "report.html", "A run", [section], figures=[FLOW], lead=[paragraph("½ \ud800")])
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert text == page_html("A run", [section], figures=[FLOW], lead="½ \ud800")
+    assert text == page_html("A run", [section], figures=[FLOW], lead=[paragraph("½ \ud800")])
 
 
 def test_nothing_on_the_page_points_outside():

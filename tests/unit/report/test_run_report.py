@@ -76,7 +76,7 @@ def test_a_run_that_has_just_begun(run):
     assert text.startswith("# tiny \\<b\\>recipe\\</b\\>\n\nRun `first`, seed 17, recipe `")
     assert "This run has not been evaluated yet." in text
     assert title_of(run) == "tiny <b>recipe</b>"
-    assert opening_of(Source.of(run)).spans[:2] == ("Run ", Code("first"))
+    assert opening_of(Source.of(run))[-1].spans[:2] == ("Run ", Code("first"))
     assert headings(text) == ["## Results", "## How it was made"]
     assert read_summary(run) is None
     assert read_bill(run) is None

@@ -14,9 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from mada.atomic import replacing
-from mada.report.document import Section
+from mada.report.document import Paragraph, Section
 from mada.report.figures.data import FigureData
-from mada.report.forms.html import html_section
+from mada.report.forms.html import html_paragraph, html_section
 from mada.report.forms.markdown import printable
 from mada.report.numbers import counted
 from mada.report.page.packing import NO_DEBATES, Packed
@@ -40,7 +40,7 @@ def write_page(
     *,
     figures: Sequence[FigureData] = (),
     debates: Packed = NO_DEBATES,
-    lead: str = "",
+    lead: Sequence[Paragraph] = (),
 ) -> None:
     """Write the page of a report piece by piece; `path` has all of it in the end, or is as it was."""
     with replacing(path) as partial, partial.open("wb") as file:
@@ -54,14 +54,19 @@ def page_html(
     *,
     figures: Sequence[FigureData] = (),
     debates: Packed = NO_DEBATES,
-    lead: str = "",
+    lead: Sequence[Paragraph] = (),
 ) -> str:
     """Return the page as one text, where there are few debates; `write_page` is for many."""
     return "".join(page_pieces(title, sections, figures=figures, debates=debates, lead=lead))
 
 
 def page_pieces(
-    title: str, sections: Sequence[Section], *, figures: Sequence[FigureData], debates: Packed, lead: str
+    title: str,
+    sections: Sequence[Section],
+    *,
+    figures: Sequence[FigureData],
+    debates: Packed,
+    lead: Sequence[Paragraph],
 ) -> Iterator[str]:
     """Yield the page from its first line to its last; no piece is longer than the index or one chunk of debates."""
     drawn = {figure.name for figure in figures}
@@ -111,7 +116,7 @@ def _head(title: str, script: str) -> str:
     )
 
 
-def _header(title: str, sections: Sequence[Section], *, lead: str, has_debates: bool) -> str:
+def _header(title: str, sections: Sequence[Section], *, lead: Sequence[Paragraph], has_debates: bool) -> str:
     contents = "".join(f'<li><a href="#{_text(section.name)}">{_text(section.title)}</a></li>' for section in sections)
     skips = '<a class="skip" href="#content">Skip to the report</a>'
     if has_debates:
@@ -120,7 +125,7 @@ def _header(title: str, sections: Sequence[Section], *, lead: str, has_debates: 
     return (
         f"<body>\n{skips}\n"
         f'<header class="page">\n<h1 dir="auto">{_text(title)}</h1>\n'
-        + (f'<p class="lead" dir="auto">{_text(lead)}</p>\n' if lead else "")
+        + (f'<div class="lead" dir="auto">{"".join(map(html_paragraph, lead))}</div>\n' if lead else "")
         + f'</header>\n<div class="bar"><nav aria-label="Contents"><ul>{contents}</ul></nav>'
         '<div class="tools"><button type="button" id="help-button" hidden>Keys</button>'
         '<button type="button" id="theme-button" hidden>Dark</button></div></div>\n'

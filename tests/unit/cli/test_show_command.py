@@ -1,0 +1,272 @@
+"""`mada show`: the state of a run, its training as sparklines, and its headline table."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from typer.testing import CliRunner
+
+from mada.cli import app
+from mada.cli.run_summary import sparkline
+from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
+from mada.evaluation.scores import Score
+from mada.run import Run
+
+PLAN = EvaluationPlan(
+    systems=(
+        PlannedSystem(name="single", title="one agent", generators=("g",)),
+        PlannedSystem(name="mada", title="MADA debate", generators=("g",), critics=("c",), rounds=2),
+    ),
+    reference="mada",
+)
+# Right answers of four by seed: averages of 1/4 and 1/2 for one agent, of 3/4 and 1 for the debate.
+RIGHT = {"single": (1, 2), "mada": (3, 4)}
+
+
+class Recipe(BaseModel):
+    seed: int = 5
+    name: str = "tiny"
+
+
+def score(system, seed, problem, right):
+    rounds = 2 if system == "mada" else 1
+    return Score(
+        system=system,
+        benchmark="easy",
+        seed=seed,
+        problem=problem,
+        agents=(("g",), ("c",))[:rounds],
+        answers=(("1",),) * rounds,
+        groups=((0,),) * rounds,
+        correct=((right,),) * rounds,
+        verdict_correct=right,
+        first_vote_correct=right,
+        tie=False,
+        tokens=((50,),) * rounds,
+        prompts=((5,),) * rounds,
+        truncated=0,
+        shortened=0,
+    )
+
+
+SCORES = [
+    score(system, seed, problem, place < count)
+    for system, counts in RIGHT.items()
+    for seed, count in enumerate(counts)
+    for place, problem in enumerate("pqrs")
+]
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Make a run whose stages are done; the first took 65 seconds, and each of the others twice as long."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*stages, scores=(), name="first", title="tiny", plan=PLAN):
+        with Run.open(tmp_path / name, Recipe(name=title)) as opened:
+            if scores:
+                opened.write_text(PLAN_FILE, plan.to_json())
+                opened.records("scores", Score).extend(scores)
+            for stage in stages:
+                with opened.stage(stage):
+                    pass
+        for place, stage in enumerate(stages):
+            mark = tmp_path / name / "stages" / f"{stage}.json"
+            mark.write_text(json.dumps({**json.loads(mark.read_text()), "seconds": 65.0 * 2**place}))
+        return tmp_path / name
+
+    return run
+
+
+def trained(folder, role, *, rollouts, validations):
+    """Record a training: of each agent an accuracy for every step, and validations with the one that was kept."""
+    (folder / role).mkdir()
+    steps = [
+        {"step": step, "agent": agent, "accuracy": value}
+        for agent, values in rollouts.items()
+        for step, value in enumerate(values, start=1)
+    ]
+    looks = [
+        {"step": step, "agent": agent, "accuracy": value, "length": 9.0, "is_best": best}
+        for agent, values in validations.items()
+        for step, (value, best) in enumerate(values)
+    ]
+    for name, lines in (("metrics", steps), ("validation", looks)):
+        (folder / role / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def shown(folder, *, columns=120):
+    words = ["show", str(folder)]
+    done = CliRunner(env={"COLUMNS": str(columns), "TERM": "dumb"}).invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_finished_run(make):
+    folder = make("split", "evaluate", "report", scores=SCORES)
+    lines = shown("first").splitlines()
+    began = Run.read(folder).manifest.started_at
+    assert lines[:5] == [
+        "tiny: finished",
+        f"first, seed 5, begun {began:%Y-%m-%d %H:%M} UTC",
+        "stages: split 1 min, evaluate 2 min, report 4 min",
+        "",
+        "Accuracy and cost of every system",
+    ]
+    [single] = [line for line in lines if line.startswith("one agent")]
+    assert single.split()[2:] == ["1", "37.5(12.5)", "37.5(12.5)", "−50.0", "0.106", "50", "–", "–"]
+    # Verdict against verdict: SE² = 2/64, t = 2√2 with two degrees of freedom, p = 1 − t/√(2 + t²) = 0.106.
+    assert lines[-3:] == [
+        "",
+        "MADA debate: 87.5(12.5) % of its verdicts are right; +50.0 points from those of “one agent” (p = 0.106); "
+        "critics improve 0.0 % of the questions and damage 0.0 %.",
+        "for a page with tables, charts and every debate: mada report first",
+    ]
+    (folder / "report.html").write_text("")
+    assert shown("first").splitlines()[-1] == "report: first/report.html"
+
+
+def test_a_run_that_has_just_begun(make):
+    make()
+    first, _, *rest = shown("first").splitlines()
+    assert first == "tiny: stopped before its first stage was done"
+    assert rest == ["", "not evaluated yet"]
+
+
+def test_a_training_without_an_evaluation(make):
+    """Every point is a mean with its neighbours: 0, 0, 1, 1 becomes 0, 1/3, 2/3, 1, which is 0, 2, 5 and 7 of 7."""
+    folder = make("split", "generators")
+    trained(
+        folder,
+        "generators",
+        rollouts={"a": [0, 0, 1, 1], "long-name": [0.5, 0.5, 0.5]},
+        validations={"a": [(0.25, True), (0.75, True), (0.5, False)], "long-name": [(0.25, False), (0.125, False)]},
+    )
+    trained(folder, "critics", rollouts={"c": [0.5, 0.5]}, validations={})
+    assert shown("first").splitlines()[2:] == [
+        "stages: split 1 min, generators 2 min",
+        "",
+        "generators: accuracy of rollouts over 4 steps, between 0.0 % and 100.0 %",
+        "  a          ▁▃▆█  validation 25.0 % → 75.0 %",
+        "  long-name  ▅▅▅  validation 25.0 % → 12.5 %",
+        "",
+        "critics: accuracy of rollouts over 2 steps, between 50.0 % and 50.0 %",
+        "  c  ▅▅",
+        "",
+        "not evaluated yet",
+    ]
+
+
+def test_a_training_that_has_only_been_validated(make):
+    folder = make("split")
+    trained(folder, "generators", rollouts={}, validations={"a": [(0.25, True)]})
+    assert shown("first").splitlines()[4:6] == ["generators: no rollouts yet", "  a    validation 25.0 % → 25.0 %"]
+
+
+def test_an_evaluation_that_goes_on(make):
+    make("split", scores=SCORES[:-1])
+    lines = shown("first").splitlines()
+    assert lines[0] == "tiny: stopped after split"
+    assert lines[4] == "the evaluation is not finished; left out: seed 1"
+    assert lines[-2] == (
+        "MADA debate: 75.0 % of its verdicts are right; +50.0 points from those of “one agent”; "
+        "critics improve 0.0 % of the questions and damage 0.0 %."
+    )
+    more = [score(system, 2, "p", True) for system in RIGHT]
+    make("split", scores=[*SCORES[:-1], *more], name="more")
+    assert "left out: seeds 1, 2\n" in shown("more")
+
+
+def test_before_a_seed_is_finished_there_are_no_results(make):
+    make("split", scores=SCORES[:8])
+    assert shown("first").splitlines()[3:] == [
+        "",
+        "the evaluation has begun; there are no results before a seed is finished",
+    ]
+
+
+def test_a_narrow_window_loses_no_number(make):
+    folder = make("split", "evaluate", "report", scores=SCORES)
+    trained(
+        folder,
+        "generators",
+        rollouts={"a": [step / 99 for step in range(100)]},
+        validations={"a": [(0.25, True), (0.75, True)]},
+    )
+    narrow = shown("first", columns=30)
+    [line] = [line for line in narrow.splitlines() if line.startswith("  a  ")]
+    # Eight blocks at least, and each is higher than the one before.
+    assert line == "  a  ▁▂▃▄▅▆▇█  validation 25.0 % → 75.0 %"
+    [wide] = [line for line in shown("first", columns=200).splitlines() if line.startswith("  a  ")]
+    assert len(wide.split()[1]) == 48
+    [middle] = [line for line in shown("first", columns=60).splitlines() if line.startswith("  a  ")]
+    assert len(middle.split()[1]) == 60 - 1 - 34
+    for number in ("37.5(12.5)", "87.5(12.5)", "0.106", "reference"):
+        assert number in narrow
+    tables = narrow[narrow.index("system") : narrow.index("Percent")]
+    assert max(map(len, tables.splitlines())) <= 30
+
+
+def test_nothing_that_a_run_is_called_steers_the_terminal(make):
+    bad = "[red]\x1b[2J\nbad\r\u202e"
+    systems = tuple(one.model_copy(update={"title": f"{bad}{one.name}"}) for one in PLAN.systems)
+    folder = make(
+        "split", scores=SCORES, name="a \x1b[2Jb", title=bad, plan=PLAN.model_copy(update={"systems": systems})
+    )
+    trained(folder, "generators", rollouts={"[b]\x1b[2Jx": [1, 1]}, validations={})
+    text = shown(Path(folder.name))
+    assert not {"\x1b", "\r", "\u202e"} & set(text)
+    assert text.startswith("[red]�[2J bad �: stopped after split\na �[2Jb, seed 5")
+    assert "\n  [b]�[2Jx  ▅▅\n" in text
+    # One line, whatever titles are in it.
+    assert text.splitlines()[-2].startswith("[red]�[2J bad �mada: 87.5(12.5) % of its verdicts are right; ")
+    assert text.endswith("mada report 'a �[2Jb'\n")
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "expected"),
+    [
+        ([], 8, ""),
+        ([0.0], 8, "▁"),
+        # Fewer values than there is room: a block for each.
+        ([0.0, 0.5, 1.0], 8, "▁▅█"),
+        ([0.0, 1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 1.0], 8, "▁▂▃▄▅▆▇█"),
+        # More: each block is the mean of those in its place, here of two and of three.
+        ([0.0, 1.0, 0.0, 0.0, 0.75], 2, "▅▃"),
+        ([0.0, 0.0, 1.0, 1.0, 0.5, 0.5], 3, "▁█▅"),
+        ([1.0, 0.0], 1, "▅"),
+    ],
+)
+def test_sparklines(values, width, expected):
+    assert sparkline(values, low=0.0, high=1.0, width=width) == expected
+
+
+def test_a_sparkline_is_on_the_scale_that_is_given():
+    assert sparkline([0.5, 0.6], low=0.5, high=0.6, width=9) == "▁█"
+    assert sparkline([0.5, 0.6], low=0.0, high=1.0, width=9) == "▅▅"
+    # Without a range there is neither high nor low.
+    assert sparkline([0.3, 0.3, 0.3], low=0.3, high=0.3, width=9) == "▅▅▅"
+
+
+def test_what_is_no_run_is_refused(make, refused, tmp_path):
+    make()
+    (tmp_path / "file").write_text("")
+    assert refused("show", "gone") == "mada: gone does not exist; give the folder of a run\n"
+    assert refused("show", "file") == "mada: file is a file; a run is a folder with a manifest.json\n"
+    assert refused("show", tmp_path).endswith("so it is not a run; give the folder of a run\n")
+
+
+def test_showing_a_run_loads_nothing_that_draws(make):
+    """Figures take a second to load; what `mada show` prints of them is text."""
+    make("split", scores=SCORES)
+    code = (
+        "import sys; import mada.cli; early = sorted({'numpy', 'matplotlib', 'rich'} & set(sys.modules))\n"
+        "from mada.cli.report import show; from pathlib import Path; show(Path('first'))\n"
+        "print('heavy:', early, 'matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "tiny: stopped after split\n" in done.stdout
+    assert done.stdout.endswith("heavy: [] False\n")

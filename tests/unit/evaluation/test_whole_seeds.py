@@ -1,0 +1,151 @@
+"""The grid of an evaluation that may still go on: seeds that count, seeds that are left out, and no seed at all."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mada.errors import EvaluationError
+from mada.evaluation.grid import Grid, place_of
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.scores import Score
+
+FIRST = PlannedSystem(name="first", title="First", generators=("g",))
+SECOND = PlannedSystem(name="second", title="Second", generators=("g",), shown=False)
+FAMILY = PlannedSystem(name="family", title="Both", members=("first", "second"))
+PLAN = EvaluationPlan(systems=(FIRST, SECOND, FAMILY), reference="first", benchmarks=("small", "large"))
+QUESTIONS = (("small", "s1"), ("large", "l1"), ("large", "l2"))
+SEEDS = (0, 3, 7)
+
+
+def score(system, benchmark, seed, problem):
+    # Right where the seed is not 3, so that a mean tells which seeds are in it.
+    right = seed != 3
+    return Score(
+        system=system,
+        benchmark=benchmark,
+        seed=seed,
+        problem=problem,
+        agents=(("g",),),
+        answers=(("1",),),
+        groups=((0,),),
+        correct=((right,),),
+        verdict_correct=right,
+        first_vote_correct=right,
+        tie=False,
+        tokens=((3,),),
+        prompts=((1,),),
+        truncated=0,
+        shortened=0,
+    )
+
+
+SCORES = [
+    score(system, benchmark, seed, problem)
+    for seed in SEEDS
+    for benchmark, problem in QUESTIONS
+    for system in ("first", "second")
+]
+
+
+def without(*gone):
+    """All scores but those of these systems, seeds and problems."""
+    return [one for one in SCORES if (one.system, one.seed, one.problem) not in gone]
+
+
+def averages(grid):
+    return grid.seed_averages(FIRST, grid.measured(FIRST))
+
+
+def test_a_finished_evaluation_leaves_nothing_out():
+    grid, left_out = Grid.of_whole_seeds(reversed(SCORES), PLAN)
+    assert left_out == ()
+    assert grid == Grid.of(SCORES, PLAN)
+    assert averages(grid) == [1, 0, 1]
+
+
+@pytest.mark.parametrize("system", ["first", "second"])
+@pytest.mark.parametrize("problem", ["s1", "l1", "l2"])
+def test_one_answer_too_few_leaves_its_seed_out(system, problem):
+    grid, left_out = Grid.of_whole_seeds(without((system, 3, problem)), PLAN)
+    assert left_out == (3,)
+    assert grid is not None
+    assert grid.seeds == (0, 7)
+    assert grid.problems == {"small": ("s1",), "large": ("l1", "l2")}
+    assert averages(grid) == [1, 1]
+    assert grid.scores == {place_of(one): one for one in SCORES if one.seed != 3}
+
+
+def test_seeds_that_are_left_out_are_sorted_and_the_others_stay():
+    grid, left_out = Grid.of_whole_seeds(without(("second", 7, "l1"), ("first", 0, "s1")), PLAN)
+    assert left_out == (0, 7)
+    assert grid is not None
+    assert grid.seeds == (3,)
+    assert averages(grid) == [0]
+
+
+def test_a_seed_that_nobody_has_begun_is_not_known():
+    grid, left_out = Grid.of_whole_seeds([one for one in SCORES if one.seed == 7], PLAN)
+    assert left_out == ()
+    assert grid is not None
+    assert grid.seeds == (7,)
+
+
+def test_without_a_whole_seed_there_is_no_grid():
+    assert Grid.of_whole_seeds([one for one in SCORES if one.system == "first"], PLAN) == (None, SEEDS)
+    begun = without(*(("second", seed, "l2") for seed in SEEDS))
+    assert Grid.of_whole_seeds(begun, PLAN) == (None, SEEDS)
+
+
+def test_a_benchmark_that_nobody_has_begun_makes_every_seed_unfinished():
+    """Every system has the same questions so far, and half of the plan is missing."""
+    small = [one for one in SCORES if one.benchmark == "small"]
+    assert Grid.of_whole_seeds(small, PLAN) == (None, SEEDS)
+
+
+def test_the_plan_knows_of_questions_that_nobody_has_begun():
+    """The first seed looks whole after every question that all systems have answered; by the plan it is not."""
+    begun = [one for one in SCORES if one.seed == 0 and one.problem != "l2"]
+    assert Grid.of_whole_seeds(begun, PLAN)[1] == (), "without the number of problems nobody could tell"
+    counted = PLAN.with_problems({"small": ["s1"], "large": ["l1", "l2"]})
+    assert counted.problems == {"small": 1, "large": 2}
+    assert Grid.of_whole_seeds(begun, counted) == (None, (0,))
+    grid, left_out = Grid.of_whole_seeds([one for one in SCORES if one.seed == 0] + [SCORES[-1]], counted)
+    assert grid is not None
+    assert (grid.seeds, left_out) == ((0,), (7,))
+
+
+def test_a_benchmark_that_the_plan_does_not_have_is_a_mistake():
+    other = EvaluationPlan(systems=PLAN.systems, reference="first", benchmarks=("small", "huge"))
+    with pytest.raises(EvaluationError, match="scores of the benchmarks large, small, and the plan has small, huge"):
+        Grid.of_whole_seeds(SCORES, other)
+
+
+def test_a_question_met_with_one_seed_is_wanted_of_all():
+    more = [score(system, "large", 7, "l3") for system in ("first", "second")]
+    grid, left_out = Grid.of_whole_seeds([*SCORES, *more], PLAN)
+    assert left_out == (0, 3)
+    assert grid is not None
+    assert grid.problems["large"] == ("l1", "l2", "l3")
+
+
+def test_what_is_wrong_stays_wrong_while_the_evaluation_goes_on():
+    with pytest.raises(EvaluationError, match="'other', which is none of first, second"):
+        Grid.of_whole_seeds([*SCORES, replace(SCORES[0], system="other")], PLAN)
+    with pytest.raises(EvaluationError, match="'first' on small with seed 0, problem 's1' is scored twice"):
+        Grid.of_whole_seeds([*SCORES, SCORES[0]], PLAN)
+    with pytest.raises(EvaluationError, match="no scores"):
+        Grid.of_whole_seeds([], PLAN)
+
+
+@given(st.sets(st.sampled_from(SCORES)))
+def test_left_out_are_exactly_the_seeds_with_gaps(gone):
+    kept = [one for one in SCORES if one not in gone]
+    with_gaps = {one.seed for one in gone}
+    begun = {one.seed for one in kept}
+    # Without a whole seed, the questions that are known are not all.
+    assume(not begun <= with_gaps)
+    grid, left_out = Grid.of_whole_seeds(kept, PLAN)
+    assert set(left_out) == begun & with_gaps
+    assert grid == Grid.of([one for one in SCORES if one.seed not in with_gaps], PLAN)
