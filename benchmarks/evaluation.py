@@ -47,6 +47,7 @@ from mada.concurrency import each
 from mada.debate.protocol import hold_debate
 from mada.debate.transcript import Debate, Role
 from mada.models.adapters import AdapterStack, Lora
+from mada.models.chat import ChatModel
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import load_base
@@ -79,6 +80,12 @@ class DrawnLengths:
         drawn = round(self._median * random.Random(sampling.seed).lognormvariate(0, SPREAD))
         length = min(max(1, drawn), sampling.max_tokens)
         return await self._engine.sample(agent, prompt_ids, replace(sampling, max_tokens=length, stop_tokens=()), n=n)
+
+    async def rest(self) -> None:
+        await self._engine.rest()
+
+    async def resume(self) -> None:
+        await self._engine.resume()
 
     async def close(self) -> None:
         await self._engine.close()
@@ -168,7 +175,7 @@ def pipeline_of(lengths: str, *, questions: int, rows: int, threads: int) -> Pip
             engine=engine if lengths == "model" else DrawnLengths(engine),
             tokenizer=base.tokenizer,
             prompts=settings.prompts,
-            sampling=settings.sampling_of(base),
+            sampling=settings.sampling_of(ChatModel.of(base)),
             window=WINDOW,
         )
 

@@ -16,13 +16,14 @@ import torch
 
 from mada.debate.prompts import Prompts
 from mada.grading.extraction import extract_answer
+from mada.models.chat import ChatModel
 from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, load_base
 from mada.problems.abacus import abacus_problems
 from mada.problems.problem import Problem
 from mada.seeds import seed_for
-from mada.team.agent import chat_prompt, prompt_ids, stop_tokens_of
+from mada.team.agent import chat_prompt, prompt_ids
 
 BENCHMARKS = ("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long")
 HABIT = ("8", "9")
@@ -31,7 +32,7 @@ HABIT = ("8", "9")
 async def answers(base: Base, problems: list[Problem], *, temperature: float, samples: int) -> list[list[str | None]]:
     """Return the answers of all samples to every problem."""
     engine = LocalEngine(base.model, context=512, rows=192)
-    stop_tokens = stop_tokens_of(base.tokenizer, base.model)
+    stop_tokens = ChatModel.of(base).stop_tokens
 
     async def ask(problem: Problem) -> list[str | None]:
         ids = prompt_ids(chat_prompt(Prompts().ask(problem.question), base.tokenizer), base.tokenizer)

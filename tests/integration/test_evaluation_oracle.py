@@ -37,8 +37,8 @@ from mada.evaluation.ledger import Ledger, Transitions, ledger_of
 from mada.evaluation.summary import Summary
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
+from mada.models.engines import EngineStatistics
 from mada.models.engines.engine import Completion, Sampling
-from mada.models.engines.local.engine import EngineStatistics
 from mada.models.loading import load_base
 from mada.report.numbers import uncertain_text
 from mada.report.reading import read_grid, read_summary

@@ -60,6 +60,12 @@ class Listening:
             self.sampled[agent, sampling.seed] = tuple(one.token_ids for one in drawn)
         return drawn
 
+    async def rest(self) -> None:
+        await self.engine.rest()
+
+    async def resume(self) -> None:
+        await self.engine.resume()
+
     async def close(self) -> None:
         await self.engine.close()
 

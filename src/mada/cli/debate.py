@@ -55,6 +55,7 @@ class Choices:
     share: Sharing | None
     max_new_tokens: int | None
     window: int | None
+    server: str | None
 
 
 def debate(
@@ -72,6 +73,9 @@ def debate(
     share: Annotated[Sharing | None, typer.Option(help="What the next round sees of a response.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens after which a reply is cut off.")] = None,
     window: Annotated[int | None, typer.Option(min=2, help="Longest prompt and reply together, in tokens.")] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="An OpenAI-compatible server that samples, such as vLLM's.")
+    ] = None,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Questions: text with one a line, or a file of problems.")
     ] = None,
@@ -79,7 +83,7 @@ def debate(
     as_json: Annotated[bool, typer.Option("--json", help="Print whole transcripts, one JSON object a line.")] = False,
 ) -> None:
     """Hold a debate: generators answer, critics answer again after reading them all, and the last round votes."""
-    choices = Choices(run, model, generators, critics, rounds, temperature, share, max_new_tokens, window)
+    choices = Choices(run, model, generators, critics, rounds, temperature, share, max_new_tokens, window, server)
     try:
         _refuse_contradictions(choices, question=question, file=file, reference=reference)
         questions = _from_file(file) if file else [Question(_given(question), reference)]
@@ -181,6 +185,7 @@ def _loaded(choices: Choices) -> "Team":
             share=share,
             max_new_tokens=choices.max_new_tokens,
             window=choices.window,
+            server=choices.server,
         )
     return Team.untrained(
         choices.model or DEFAULT_MODEL,
@@ -191,6 +196,7 @@ def _loaded(choices: Choices) -> "Team":
         temperature=1.0 if choices.temperature is None else choices.temperature,
         max_new_tokens=choices.max_new_tokens,
         window=choices.window,
+        server=choices.server,
     )
 
 

@@ -53,6 +53,9 @@ def evaluate(
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens after which a reply is cut off.")] = None,
     window: Annotated[int | None, typer.Option(min=2, help="Longest prompt and reply together, in tokens.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Completions sampled at the same time, at most.")] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="An OpenAI-compatible server that samples that model.")
+    ] = None,
     price: PriceOption = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Where all randomness starts (0).")] = None,
     out: OutOption = None,
@@ -72,6 +75,7 @@ def evaluate(
         "max_new_tokens": max_new_tokens,
         "window": window,
         "rows": rows,
+        "server": server,
         "adapter": adapter,
         "price": price,
         "seed": seed,
@@ -219,7 +223,7 @@ def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
         "price_per_hour": options["price"] or None,
         "reference": "debate" if "debate" in chosen else None,
         "inference": _given(options, "temperature", "max_new_tokens"),
-        "engine": _given(options, "rows"),
+        "engine": {**_given(options, "rows"), **({"url": options["server"]} if options["server"] else {})},
         "agents": {"model": {"model": model, **_given(options, "adapter", "window")}},
         "systems": [{"kind": name, "agents": ["model"], **shapes[name]} for name in chosen],
     }

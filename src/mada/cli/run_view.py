@@ -4,6 +4,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
+from mada.cli.terminal import safe
 from mada.cli.training_view import SECONDS_BETWEEN_LINES, duration, percent, training_view
 from mada.pipeline.outline import OUTLINE
 from mada.report.numbers import counted
@@ -58,6 +59,10 @@ class RunView:
             left = self._seconds_left(done, of)
             parts = [f"{done:,} of {of:,}", f"{duration(left)} left" if left is not None else "", note]
             self._print(f"{self.stage}: {', '.join(part for part in parts if part)}")
+
+    def noted(self, text: str) -> None:
+        """Say something worth knowing."""
+        self._print(f"    {safe(text)}", style="dim")
 
     @contextmanager
     def training(self, title: str) -> "Generator[Sequence[TrainingObserver]]":

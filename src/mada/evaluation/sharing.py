@@ -99,6 +99,14 @@ class SharingEngine:
                 request.task.cancel()
                 await asyncio.gather(request.task, return_exceptions=True)
 
+    async def rest(self) -> None:
+        """Let the engine below rest."""
+        await self._engine.rest()
+
+    async def resume(self) -> None:
+        """Let the engine below go on; what was sampled before stays known, so the adapters must be the same."""
+        await self._engine.resume()
+
     async def close(self) -> None:
         """Give up what is under way. The engine below belongs to others, and stays open."""
         unfinished = [request.task for request in self._requests.values() if not request.task.done()]

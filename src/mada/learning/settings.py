@@ -34,6 +34,7 @@ class TrainingSettings:
     steps: int | None = None
     validate_every: int = 250
     checkpoint_every: int = 25
+    checkpoint_minutes: float | None = 10.0
     keep_checkpoints: int = 2
     micro_batch_tokens: int | None = None
     gradient_checkpointing: bool = False

@@ -16,7 +16,10 @@ from mada.models.adapters import AdapterStack
 
 # Settings that may change between sessions: they say how it is computed and kept, not what is learnt.
 FREE_SETTINGS = frozenset(
-    {"checkpoint_every", "keep_checkpoints", "micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"}
+    {
+        *("checkpoint_every", "checkpoint_minutes", "keep_checkpoints"),
+        *("micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"),
+    }
 )
 _AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -1,7 +1,7 @@
 """The training loop: sample, credit, update, look at the validation set now and then, and keep the best (T1–T7)."""
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -53,7 +53,8 @@ class Trainer:
         result = await trainer.train()
 
     The stack's adapters must be those training began with: blank ones, on the first call. Afterwards they are the last
-    ones; the best are in files.
+    ones; the best are in files. `clock` gives seconds: by it, and by nothing else here, checkpoints may come earlier
+    than their number of steps.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Trainer:
         base_name: str,
         seed: int = 0,
         observers: Sequence[TrainingObserver] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         refuse_unusable(task, stack, settings)
         self.agents = tuple(agent for agent in stack.agents if agent in task.prompts)
@@ -79,6 +81,7 @@ class Trainer:
             settings.max_new_tokens, settings.temperature, top_p=settings.top_p, stop_tokens=task.stop_tokens
         )
         self._checkpoints = Checkpoints(folder, keep=settings.keep_checkpoints)
+        self._clock, self._checkpoint_time = clock, clock()
         self._best: dict[str, BestAdapter] = {}
         self._identity = identity(task, stack, settings, seed=seed, steps=self.total_steps, base_name=base_name)
 
@@ -91,6 +94,8 @@ class Trainer:
             self.folder.mkdir(parents=True, exist_ok=True)
         with _locked(self.folder), TrainingRecords(self.folder) as records:
             done = self._resume(records)
+            self._checkpoint_time = self._clock()  # what came before this session is in a checkpoint already
+            await self._engine.resume()  # the adapters may be those of a checkpoint
             if done is None:
                 await self._validate(0, records)
                 self._checkpoint(0, records)
@@ -99,7 +104,7 @@ class Trainer:
                 is_due = step % self._settings.validate_every == 0 or step == self.total_steps
                 if is_due:
                     await self._validate(step, records)
-                if is_due or step % self._settings.checkpoint_every == 0:
+                if is_due or step % self._settings.checkpoint_every == 0 or self._is_checkpoint_overdue():
                     self._checkpoint(step, records)
         return TrainingResult(self.folder, self.total_steps, dict(self._best))
 
@@ -111,7 +116,9 @@ class Trainer:
         credited = credit_groups(groups, self._task.credit, truncated=self._settings.truncated)
         self._progressed("learning", 0, 1)
         completions = [completion for group in credited for completion in group.for_learner()]
+        await self._engine.rest()
         report = self.learner.update(completions, step=step - 1)
+        await self._engine.resume()
         self._record(step, credited, report, records, rollout=sampled - started, learn=time.perf_counter() - sampled)
 
     async def _sample(self, requests: Sequence[GroupRequest], *, size: int, activity: Activity) -> list[Group]:
@@ -199,6 +206,10 @@ class Trainer:
             self._stack, agent, step=step, accuracy=accuracy, folder=self.folder, base_name=self._base_name
         )
 
+    def _is_checkpoint_overdue(self) -> bool:
+        minutes = self._settings.checkpoint_minutes
+        return minutes is not None and self._clock() - self._checkpoint_time > 60 * minutes
+
     def _checkpoint(self, step: int, records: TrainingRecords) -> None:
         records.sync()
         path = self._checkpoints.write(
@@ -208,6 +219,7 @@ class Trainer:
             best=self._best,
             training=self._identity,
         )
+        self._checkpoint_time = self._clock()
         running = {adapter.folder for adapter in self._best.values()}
         remove_unreferenced(self.folder, referenced=self._checkpoints.referenced() | running)
         for observer in self._observers:

@@ -58,9 +58,9 @@ def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", de
         raise ModelError(f"got the number format {dtype!r}, wanted one of auto, {', '.join(DTYPES)}")
     config = load_config(name, revision=revision)
     check_causal(name, config)
-    tokenizer = _load_tokenizer(_place(name), revision)
+    tokenizer = load_tokenizer(name, revision=revision)
     automatic = "auto" if place.type == "cuda" else torch.float32
-    model = _load_weights(_place(name), revision=revision, config=config, dtype=DTYPES.get(dtype, automatic))
+    model = _load_weights(place_of(name), revision=revision, config=config, dtype=DTYPES.get(dtype, automatic))
     model.to(place)  # pyright: ignore[reportArgumentType]
     rows = cast("Tensor", model.get_input_embeddings().weight).shape[0]
     if len(tokenizer) > rows:
@@ -75,7 +75,7 @@ def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", de
 
 def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig":
     """Load a model's configuration, not its weights, from the Hub, a folder or a `config.json`."""
-    name = _place(name)
+    name = place_of(name)
     path = Path(name).expanduser()
     if path.exists():
         name = str(_checked_config(path))
@@ -89,7 +89,8 @@ def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig"
         raise ModelError(_explained(name, error)) from None
 
 
-def _place(name: str) -> str:
+def place_of(name: str) -> str:
+    """Return where a model is loaded from: a folder of its own for one that comes with mada."""
     return str(EMBEDDED.get(name, name))
 
 
@@ -152,7 +153,9 @@ def check_causal(name: str, config: "PreTrainedConfig") -> None:
         )
 
 
-def _load_tokenizer(name: str, revision: str | None) -> "PreTrainedTokenizerBase":
+def load_tokenizer(name: str, *, revision: str | None = None) -> "PreTrainedTokenizerBase":
+    """Load a model's tokenizer from the Hub, a folder, or mada itself."""
+    name = place_of(name)
     path = Path(name).expanduser()
     if path.is_dir() and not any(
         (path / file).is_file() for file in ("tokenizer.json", "tokenizer.model", "vocab.json")

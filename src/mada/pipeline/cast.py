@@ -18,9 +18,12 @@ from mada.evaluation.samples import SampleStore
 from mada.evaluation.sharing import SharingEngine
 from mada.models.adapters import count_adapter
 from mada.models.adapters.peft_files import CONFIG, WEIGHTS
+from mada.models.chat import ChatModel, load_chat
+from mada.models.engines import PacedEngine
 from mada.models.engines.local import LocalEngine
-from mada.models.loading import Base, load_base, shortly
+from mada.models.loading import load_base, shortly
 from mada.models.threads import choose_threads
+from mada.pipeline.engines import Noted, chosen_engine, ignored, start_engine
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.team.agent import EngineAgent
 from mada.team.seats import stack_of
@@ -59,10 +62,12 @@ Cast = Mapping[str, Member]
 class _Stage:
     """A model that is loaded, with the adapters that are needed on it."""
 
-    base: Base
-    engine: LocalEngine
+    chat: ChatModel
+    engine: PacedEngine
     sharing: SharingEngine
     window: int
+    device: str
+    accelerators: int
 
 
 class Seated:
@@ -86,10 +91,11 @@ class Seated:
     def read(self) -> Reading:
         """Say what the engines have done so far."""
         done = [stage.engine.statistics for stage in self._stages.values()]
-        on_gpu = any(stage.base.model.device.type == "cuda" for stage in self._stages.values())
+        # Models of one sitting are on one device, or beside a server.
+        most = max(self._stages.values(), key=lambda stage: stage.accelerators)
         return Reading(
-            device=torch.cuda.get_device_name() if on_gpu else "cpu",
-            accelerators=int(on_gpu),
+            device=most.device,
+            accelerators=most.accelerators,
             busy=sum(one.seconds for one in done),
             completions=sum(stage.sharing.sampled for stage in self._stages.values()),
             generated_tokens=sum(one.generated_tokens for one in done),
@@ -104,9 +110,9 @@ class Seated:
             name,
             None if member.adapter is None else _label(member.adapter),
             engine=stage.sharing,
-            tokenizer=stage.base.tokenizer,
+            tokenizer=stage.chat.tokenizer,
             prompts=settings.prompts.of_judge if member.is_judge else settings.prompts,
-            sampling=settings.sampling_of(stage.base),
+            sampling=settings.sampling_of(stage.chat),
             window=stage.window,
         )
 
@@ -119,6 +125,7 @@ async def seated(
     settings: DebateSettings,
     engine: EngineSection,
     store: SampleStore,
+    noted: Noted = ignored,
 ) -> AsyncGenerator[Seated]:
     """Load the models of some agents for as long as the block lasts."""
     stages: dict[ModelSection, _Stage] = {}
@@ -126,7 +133,7 @@ async def seated(
         for model in models_of(cast, agents):
             members = [cast[name] for name in agents if cast[name].model == model]
             adapters = [member.adapter for member in members if member.adapter is not None]
-            stage = _stage(model, adapters, settings=settings, engine=engine, store=store)
+            stage = await _stage(model, adapters, settings=settings, engine=engine, store=store, noted=noted)
             closing.push_async_callback(stage.engine.close)
             stages[model] = stage
         yield Seated(cast, stages, settings)
@@ -159,24 +166,42 @@ def adapter_folder(name: str) -> Path:
     return Path(fetched, *inside)
 
 
-def _stage(
+async def _stage(
     model: ModelSection,
     adapters: Collection[Path],
     *,
     settings: DebateSettings,
     engine: EngineSection,
     store: SampleStore,
+    noted: Noted,
 ) -> _Stage:
-    base = load_base(model.name, revision=model.revision, dtype=model.dtype)
-    choose_threads(base.model, engine.threads)
     folders = {_label(folder): folder for folder in adapters}
-    stack = stack_of(base, folders) if folders else None
-    window = model.window or settings.window_of(base)
-    local = LocalEngine(base.model, stack, context=window, rows=engine.rows)
-    name = f"{model.name}@{model.revision or 'main'} {base.model.dtype}"
+    chat = load_chat(model.name, revision=model.revision)
+    window = model.window or settings.window_of(chat)
+    choice = chosen_engine(engine, model, window=window, noted=noted)
+    if choice.kind == "local":
+        made, name, device, accelerators = _local_stage(model, folders, engine=engine, window=window)
+    else:
+        made = await start_engine(choice, engine, model, chat=chat, window=window, adapters=folders)
+        name = f"{model.dtype} by {choice.kind}"
+        on_gpu = choice.kind == "vllm"
+        device, accelerators = (torch.cuda.get_device_name(), 1) if on_gpu else (f"server {engine.url}", 0)
+    name = f"{model.name}@{model.revision or 'main'} {name}"
     speakers: dict[str | None, str] = {None: name}
     speakers |= {label: f"{name} {_digest(folder)}" for label, folder in folders.items()}
-    return _Stage(base, local, SharingEngine(local, store.of_model(speakers)), window)
+    return _Stage(chat, made, SharingEngine(made, store.of_model(speakers)), window, device, accelerators)
+
+
+def _local_stage(
+    model: ModelSection, folders: Mapping[str, Path], *, engine: EngineSection, window: int
+) -> tuple[LocalEngine, str, str, int]:
+    """Load a model here; also return its number format and where it is."""
+    base = load_base(model.name, revision=model.revision, dtype=model.dtype)
+    choose_threads(base.model, engine.threads)
+    stack = stack_of(base, folders) if folders else None
+    local = LocalEngine(base.model, stack, context=window, rows=engine.rows)
+    on_gpu = base.model.device.type == "cuda"
+    return local, str(base.model.dtype), torch.cuda.get_device_name() if on_gpu else "cpu", int(on_gpu)
 
 
 def _label(folder: Path) -> str:

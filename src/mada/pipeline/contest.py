@@ -1,6 +1,6 @@
 """Holding an evaluation: models loaded as they are needed, questions answered, everything recorded in a run."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from mada.evaluation.scores import SCORES, Score
 from mada.grading import Grader
 from mada.models.loading import load_config
 from mada.pipeline.cast import Cast, models_of, seated
+from mada.pipeline.observing import RunObserver
 from mada.problems import Problem, load_problems
 from mada.recipe.sections import EngineSection, GradingSection
 from mada.run import Run, StoredRun
@@ -49,7 +50,7 @@ async def hold_contest(
     run: Run,
     contest: Contest,
     *,
-    progressed: Callable[[int, int, str], None],
+    watch: RunObserver,
     earlier: Collection[StoredRun] = (),
 ) -> dict[str, JsonValue]:
     """Have every system answer every question that it has not answered yet, and say what came of it.
@@ -61,11 +62,16 @@ async def hold_contest(
     samples = run.records(SAMPLES, Sample)
     store = SampleStore(samples, earlier=[one.records(SAMPLES, Sample) for one in earlier if _has_samples(one)])
     with Grader(workers=contest.grading.workers, time_limit=contest.grading.time_limit) as grader:
-        queue = Queue(run, contest.plan, problems, seeds=contest.seeds, grader=grader, progressed=progressed)
+        queue = Queue(run, contest.plan, problems, seeds=contest.seeds, grader=grader, progressed=watch.progressed)
         for systems in _sittings(contest, queue):
             agents = {agent for system in systems for agent in system.agents}
             async with seated(
-                contest.cast, agents, settings=contest.settings, engine=contest.engine, store=store
+                contest.cast,
+                agents,
+                settings=contest.settings,
+                engine=contest.engine,
+                store=store,
+                noted=watch.noted,
             ) as seats:
                 meter = Meter(run.records(EFFORT, Effort), seats.read)
                 # Three systems may wait for the same two samples, and a vote for its slowest: as many questions as

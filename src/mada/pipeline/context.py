@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mada.debate.transcript import Role
+from mada.errors import EngineError
 from mada.grading import Grader
 from mada.models.adapters import AdapterStack, Lora, load_adapter
+from mada.models.chat import ChatModel
+from mada.models.engines import PacedEngine
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, load_base
 from mada.models.threads import choose_threads
+from mada.pipeline.engines import chosen_engine, start_engine
 from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
 from mada.run import Run
@@ -51,7 +55,7 @@ class Context:
             engine=shop.engine,
             tokenizer=shop.base.tokenizer,
             prompts=self.settings.prompts,
-            sampling=self.settings.sampling_of(shop.base),
+            sampling=self.settings.sampling_of(ChatModel.of(shop.base)),
             window=shop.window,
         )
 
@@ -69,7 +73,7 @@ class Workshop:
 
     base: Base
     stack: AdapterStack
-    engine: LocalEngine
+    engine: PacedEngine
     window: int
 
 
@@ -85,8 +89,19 @@ async def workshop(context: Context, seats: Iterable[str], *, trained: bool) -> 
     if trained:
         for seat in stack.agents:
             load_adapter(stack, seat, context.adapter(seat))
-    window = context.settings.window_of(base)
-    engine = LocalEngine(base.model, stack, context=window, rows=recipe.engine.rows)
+    chat = ChatModel.of(base)
+    window = context.settings.window_of(chat)
+    choice = chosen_engine(recipe.engine, recipe.model, window=window, noted=context.watch.noted)
+    if choice.kind == "openai":
+        raise EngineError(
+            "training samples from adapters that change with every step, which a server cannot; use engine.kind=auto "
+            "for the training, and a server for `mada evaluate` and `mada debate`"
+        )
+    engine: PacedEngine
+    if choice.kind == "local":
+        engine = LocalEngine(base.model, stack, context=window, rows=recipe.engine.rows)
+    else:
+        engine = await start_engine(choice, recipe.engine, recipe.model, chat=chat, window=window, stack=stack)
     try:
         yield Workshop(base, stack, engine, window)
     finally:

@@ -19,9 +19,7 @@ TEAM, BASE, JUDGE = "mada", "base", "judge"
 
 async def evaluate(context: Context) -> dict[str, JsonValue]:
     """Have every system answer every problem with every seed, and record how right it was."""
-    return await hold_contest(
-        context.run, contest_of(context.recipe, context.run.folder), progressed=context.watch.progressed
-    )
+    return await hold_contest(context.run, contest_of(context.recipe, context.run.folder), watch=context.watch)
 
 
 def contest_of(recipe: Recipe, folder: Path) -> Contest:

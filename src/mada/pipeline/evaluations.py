@@ -26,7 +26,7 @@ from mada.team.settings import DebateSettings
 
 def run_contest(run: Run, contest: Contest, *, watch: RunObserver, earlier: Collection[StoredRun] = ()) -> None:
     """Hold an evaluation and write its report; what is done is not done again."""
-    hold = partial(hold_contest, run, contest, progressed=watch.progressed, earlier=earlier)
+    hold = partial(hold_contest, run, contest, watch=watch, earlier=earlier)
 
     async def report() -> dict[str, JsonValue]:
         return published(run)

@@ -27,6 +27,10 @@ class RunObserver(Protocol):
         """Hear how far the stage is; what was finished in an earlier session counts as done."""
         ...
 
+    def noted(self, text: str) -> None:
+        """Hear something worth knowing about how the stage is done."""
+        ...
+
     def training(self, title: str) -> AbstractContextManager[Sequence[TrainingObserver]]:
         """Give observers to a training, for as long as the block lasts."""
         ...
@@ -45,6 +49,9 @@ class SilentRunObserver:
         """Say nothing."""
 
     def progressed(self, done: int, of: int, note: str = "") -> None:
+        """Say nothing."""
+
+    def noted(self, text: str) -> None:
         """Say nothing."""
 
     def training(self, title: str) -> AbstractContextManager[Sequence[TrainingObserver]]:

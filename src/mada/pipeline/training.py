@@ -16,13 +16,14 @@ from mada.learning.settings import Credit, TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.learning.whole_folders import writing_folder
+from mada.models.chat import ChatModel
 from mada.models.engines import Completion
 from mada.pipeline.context import Context, Workshop, workshop
 from mada.pipeline.critic_data import CriticExample, read_critic_examples
 from mada.pipeline.split import read_problems, read_split
 from mada.problems import Problem
 from mada.problems.split import VALIDATION
-from mada.team.agent import chat_prompt, check_chat_template, opens_thinking, prompt_ids, stop_tokens_of
+from mada.team.agent import chat_prompt, check_chat_template, opens_thinking, prompt_ids
 
 FOLDERS: Mapping[Role, str] = {"generator": "generators", "critic": "critics"}
 
@@ -82,7 +83,7 @@ async def _train(
             scorer=make_scorer(context, shop, grader),
             validation=validation,
             credit=Credit(section.advantage, section.std, recipe.reward.accuracy),
-            stop_tokens=stop_tokens_of(shop.base.tokenizer, shop.base.model),
+            stop_tokens=ChatModel.of(shop.base).stop_tokens,
         )
         trainer = Trainer(
             shop.stack,

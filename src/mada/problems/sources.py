@@ -27,6 +27,7 @@ from mada.problems.rows import Draft, Layout, Row, collect_problems, drafts_from
 
 _CALLABLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _HUB_PREFIX = "hub:"
+_PLUS = re.compile(r"\s\+\s")
 
 
 def load_problems(
@@ -43,25 +44,34 @@ def load_problems(
     """Read all problems of a source, or the first `limit`.
 
     `source` is a known name (`math-500`), a file, `hub:owner/name`, or `module:function`, a callable without
-    arguments that returns problems or rows. `config`, `split` and `revision` choose within a Hub data set.
+    arguments that returns problems or rows; or several of these with ` + ` between them, one after the other.
+    `config`, `split` and `revision` choose within a Hub data set.
     `columns` maps problem, answer, id and source to the source's own column names. `folder` (else the
     environment variable `MADA_DATA`) holds the known sets' files; without one they come from the Hub.
     """
     if limit is not None and limit < 1:
         raise DataError(f"the limit is {limit}; wanted at least one problem")
-    drafts = _drafts(
-        str(source),
-        hub_choice=HubName("", config=config, split=split, revision=revision),
-        columns=dict(columns or {}),
-        answer_form=answer_form,
-        folder=Path(folder) if folder is not None else None,
-        limit=limit,
+    drafts = itertools.chain.from_iterable(
+        _drafts(
+            one,
+            hub_choice=HubName("", config=config, split=split, revision=revision),
+            columns=dict(columns or {}),
+            answer_form=answer_form,
+            folder=Path(folder) if folder is not None else None,
+            limit=limit,
+        )
+        for one in _several(str(source))
     )
     with _working_folder_importable():
         problems = collect_problems(itertools.islice(drafts, limit))
     if not problems:
         raise DataError(f"{source}: holds no problems; wanted at least one row")
     return problems
+
+
+def _several(source: str) -> list[str]:
+    """Return the sources of a sum, `math-train + gsm8k-train`; a file may have a plus in its name."""
+    return [source] if Path(source).exists() else [one.strip() for one in _PLUS.split(source)]
 
 
 def _drafts(

@@ -92,7 +92,7 @@ class DataSection(Section):
     """The training problems and how they are cut into one subset per agent."""
 
     train: Text = "still-3"
-    """Source of training problems: a known name, a file, "module:function" or "hub:owner/name" (D1, D2)."""
+    """Training problems: a known name, file, "module:function" or "hub:owner/name", or several with " + " (D1, D2)."""
     config: OrNone[Text] = None
     """Configuration of a Hub data set; none means its default (D2; ours)."""
     split: OrNone[Text] = None
@@ -176,8 +176,12 @@ class GradingSection(Section):
 
 
 class EngineSection(Section):
-    """How completions are computed; what comes out does not depend on it."""
+    """How completions are computed."""
 
+    kind: Literal["auto", "local", "vllm", "openai"] = "auto"
+    """local (mada's own), vllm, openai (a server), or auto: local unless few rows of the window fit (ours)."""
+    url: OrNone[Text] = None
+    """Address of an OpenAI-compatible server, such as http://localhost:8000/v1; none means no server (ours)."""
     rows: OrNone[Count] = None
     """Completions sampled at the same time, at most; none means as many as suit the device (ours)."""
     threads: OrNone[Count] = None

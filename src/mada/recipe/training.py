@@ -72,6 +72,11 @@ class TrainingSection(Section):
     """Steps between looks at the validation set, by which the adapter to keep is chosen (T4; ours)."""
     checkpoint_every: Count = 25
     """Steps between checkpoints to go on from after an interruption (T7; ours)."""
+    checkpoint_minutes: OrNone[Positive] = 10.0
+    """Minutes after which the step that ends next is followed by a checkpoint too; none means steps alone decide.
+
+    A step of long replies takes minutes, and what is finished is not to be lost (T7; ours).
+    """
     keep_checkpoints: Count = 2
     """Latest checkpoints kept to go on from after an interruption, besides the best adapter (T7; ours)."""
     micro_batch_tokens: OrNone[Count] = None

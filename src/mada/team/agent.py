@@ -19,7 +19,7 @@ from mada.grading.extraction import THINKING_OPENS, extract_answer
 from mada.models.engines import Completion, Engine, Sampling
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 
 class EngineAgent:
@@ -140,16 +140,6 @@ def response_of(
         # Three places: sums depend on the batch in their last digits, and a record should not.
         mean_log_prob=round(fmean(completion.log_probs), 3) if completion.log_probs else None,
     )
-
-
-def stop_tokens_of(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel") -> tuple[int, ...]:
-    """Return the tokens that end a reply: the tokenizer's, and those of the model's generation settings.
-
-    Chat models often end a turn with another token than the one that ends a text, and only the settings name it.
-    """
-    configured = getattr(model.generation_config, "eos_token_id", None)
-    named = configured if isinstance(configured, list) else [configured]
-    return tuple(sorted({token for token in (tokenizer.eos_token_id, *named) if isinstance(token, int)}))
 
 
 def check_chat_template(tokenizer: "PreTrainedTokenizerBase") -> None:

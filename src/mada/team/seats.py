@@ -12,6 +12,7 @@ from mada.debate.transcript import Role
 from mada.errors import RunError
 from mada.models.adapters import AdapterStack, Lora, load_adapter, read_lora
 from mada.models.adapters.lora import Targets
+from mada.models.chat import ChatModel, load_chat
 from mada.models.engines import Engine
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, load_base
@@ -26,11 +27,11 @@ _CONFIG = "adapter_config.json"
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """Who sits where, the base they share, and the engine through which all of them speak."""
+    """Who sits where, the base they share, None where a server has it, and the engine through which all speak."""
 
     generators: tuple[EngineAgent, ...]
     critics: tuple[EngineAgent, ...]
-    base: Base
+    base: Base | None
     engine: Engine
 
 
@@ -60,24 +61,33 @@ def recipe_of(run: StoredRun) -> Recipe:
         ) from None
 
 
-def seats_of_run(run: StoredRun, recipe: Recipe, *, settings: DebateSettings, device: str) -> Seats:
-    """Fill the seats with the adapters that a run has trained."""
+def seats_of_run(
+    run: StoredRun, recipe: Recipe, *, settings: DebateSettings, device: str, server: str | None = None
+) -> Seats:
+    """Fill the seats with the adapters that a run has trained; a server has to have them under the seats' names."""
     generators = seat_names("generator", recipe.team.generators)
     critics = seat_names("critic", recipe.team.critics)
     check_seats(generators, critics, rounds=settings.rounds)
     if settings.rounds == 1:
         critics = ()  # nobody asks them, so none needs to have been trained
     folders = _adapter_folders(run, (*generators, *critics))
+    if server is not None:
+        chat = load_chat(recipe.model.name, revision=recipe.model.revision)
+        return _elsewhere(server, chat, adapters={name: name for name in folders}, settings=settings)
     base = load_base(recipe.model.name, revision=recipe.model.revision, dtype=recipe.model.dtype, device=device)
     adapters: dict[str, str | None] = {name: name for name in folders}
     return _seated(base, stack_of(base, folders), adapters=adapters, settings=settings)
 
 
-def seats_of_base(model: str, *, generators: int, critics: int, settings: DebateSettings, device: str) -> Seats:
-    """Fill every seat with the same bare base."""
+def seats_of_base(
+    model: str, *, generators: int, critics: int, settings: DebateSettings, device: str, server: str | None = None
+) -> Seats:
+    """Fill every seat with the same bare base, here or on a server."""
     names = seat_names("generator", generators), seat_names("critic", critics)
     check_seats(*names, rounds=settings.rounds)
     adapters: dict[str, str | None] = dict.fromkeys(names[0] + names[1])
+    if server is not None:
+        return _elsewhere(server, load_chat(model), adapters=adapters, settings=settings)
     return _seated(load_base(model, device=device), None, adapters=adapters, settings=settings)
 
 
@@ -111,15 +121,35 @@ def _targets(shapes: Sequence[Lora]) -> Targets:
 def _seated(
     base: Base, stack: AdapterStack | None, *, adapters: Mapping[str, str | None], settings: DebateSettings
 ) -> Seats:
-    check_chat_template(base.tokenizer)
-    window, sampling = settings.window_of(base), settings.sampling_of(base)
-    engine = LocalEngine(base.model, stack, context=window)
+    chat = ChatModel.of(base)
+    engine = LocalEngine(base.model, stack, context=settings.window_of(chat))
+    return _filled(engine, chat, base=base, adapters=adapters, settings=settings)
+
+
+def _elsewhere(server: str, chat: ChatModel, *, adapters: Mapping[str, str | None], settings: DebateSettings) -> Seats:
+    from mada.models.engines.openai import OpenAIEngine
+
+    names = {adapter: adapter for adapter in adapters.values() if adapter is not None}
+    engine = OpenAIEngine(server, models={None: chat.name, **names}, tokenizer=chat.tokenizer)
+    return _filled(engine, chat, base=None, adapters=adapters, settings=settings)
+
+
+def _filled(
+    engine: Engine,
+    chat: ChatModel,
+    *,
+    base: Base | None,
+    adapters: Mapping[str, str | None],
+    settings: DebateSettings,
+) -> Seats:
+    check_chat_template(chat.tokenizer)
+    window, sampling = settings.window_of(chat), settings.sampling_of(chat)
     agents = [
         EngineAgent(
             name,
             adapter,
             engine=engine,
-            tokenizer=base.tokenizer,
+            tokenizer=chat.tokenizer,
             prompts=settings.prompts,
             sampling=sampling,
             window=window,

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Self
 from mada.debate.prompts import Prompts
 from mada.errors import ModelError
 from mada.models.engines import Sampling
-from mada.team.agent import stop_tokens_of
 
 if TYPE_CHECKING:
-    from mada.models.loading import Base
+    from mada.models.chat import ChatModel
     from mada.recipe import Recipe
 
 MOST_NEW_TOKENS = 32768  # the paper's (I3)
@@ -44,21 +43,20 @@ class DebateSettings:
             window=recipe.model.window,
         )
 
-    def window_of(self, base: "Base") -> int:
-        """Return the longest row that a base may have here."""
-        own = getattr(base.model.config.get_text_config(), "max_position_embeddings", None)
-        window = self.window or own
+    def window_of(self, model: "ChatModel") -> int:
+        """Return the longest row that a model may have here."""
+        window = self.window or model.window
         if not window:
-            raise ModelError(f"{base.name} does not say how long its window is; give the team a window")
+            raise ModelError(f"{model.name} does not say how long its window is; give the team a window")
         return int(window)
 
-    def sampling_of(self, base: "Base") -> Sampling:
-        """Return how agents on a base sample."""
-        most = min(MOST_NEW_TOKENS, max(1, self.window_of(base) // 2))
+    def sampling_of(self, model: "ChatModel") -> Sampling:
+        """Return how agents on a model sample."""
+        most = min(MOST_NEW_TOKENS, max(1, self.window_of(model) // 2))
         return Sampling(
             max_tokens=most if self.max_new_tokens is None else self.max_new_tokens,
             temperature=self.temperature,
             top_p=self.top_p,
             top_k=self.top_k,
-            stop_tokens=stop_tokens_of(base.tokenizer, base.model),
+            stop_tokens=model.stop_tokens,
         )

@@ -62,8 +62,13 @@ class Team:
         max_new_tokens: int | None = None,
         window: int | None = None,
         device: str = "auto",
+        server: str | None = None,
     ) -> Self:
-        """Load the team that a run has trained; it debates as its recipe says, but for what is given here."""
+        """Load the team that a run has trained; it debates as its recipe says, but for what is given here.
+
+        `server` is the address of an OpenAI-compatible server that has the base, and the adapters under their seats'
+        names; then no weights are loaded here.
+        """
         run = StoredRun.read(folder)
         recipe = recipe_of(run)
         settings = DebateSettings.of(recipe)
@@ -71,7 +76,8 @@ class Team:
         settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
         if share is not None:
             settings = replace(settings, prompts=replace(settings.prompts, share=share))
-        return cls._seated(seats_of_run(run, recipe, settings=settings, device=device), rounds=settings.rounds)
+        seats = seats_of_run(run, recipe, settings=settings, device=device, server=server)
+        return cls._seated(seats, rounds=settings.rounds)
 
     @classmethod
     def untrained(
@@ -88,8 +94,12 @@ class Team:
         max_new_tokens: int | None = None,
         window: int | None = None,
         device: str = "auto",
+        server: str | None = None,
     ) -> Self:
-        """Make a team with the bare base in every seat: what debate alone does, before any training (B1)."""
+        """Make a team with the bare base in every seat: what debate alone does, before any training (B1).
+
+        `server` is the address of an OpenAI-compatible server that has the model; then no weights are loaded here.
+        """
         settings = DebateSettings(
             rounds=rounds,
             prompts=prompts or Prompts(),
@@ -99,7 +109,9 @@ class Team:
             max_new_tokens=max_new_tokens,
             window=window,
         )
-        seats = seats_of_base(model, generators=generators, critics=critics, settings=settings, device=device)
+        seats = seats_of_base(
+            model, generators=generators, critics=critics, settings=settings, device=device, server=server
+        )
         return cls._seated(seats, rounds=rounds)
 
     @classmethod

@@ -98,6 +98,7 @@ class Setup:
             base_name="tiny",
             seed=parts.get("seed", 9),
             observers=[self.watcher],
+            clock=parts.get("clock", time.monotonic),
         )
 
     def train(self):
@@ -272,6 +273,83 @@ def test_one_trainer_may_be_cancelled_and_called_again(tmp_path: Path) -> None:
         setup.train()
     setup.train()
     assert files(tmp_path / "again") == files(tmp_path / "alone")
+
+
+class Clock:
+    """A clock that moves only when a group is scored: two prompts for each of two agents are a step."""
+
+    def __init__(self, *, minutes_a_step: float) -> None:
+        self.now = 1000.0
+        self._seconds_a_group = 60 * minutes_a_step / 4
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def score(self, prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        if not prompt.id.startswith("v"):
+            self.now += self._seconds_a_group
+        return await upper_half(prompt, completions)
+
+
+def by_the_clock(folder: Path, *, minutes_a_step: float, script: Any = drawn, **settings: Any) -> Setup:
+    clock = Clock(minutes_a_step=minutes_a_step)
+    rare = replace(SETTINGS, **{"steps": 9, "validate_every": 9, "checkpoint_every": 100, **settings})
+    return Setup(folder, settings=rare, scorer=clock.score, clock=clock, engine=ScriptedEngine(script))
+
+
+def checkpoints(setup: Setup) -> list[int]:
+    return [step for kind, step, *_ in setup.watcher.events if kind == "checkpoint"]
+
+
+@pytest.mark.parametrize(
+    ("minutes_a_step", "limit", "at"),
+    [
+        (4.0, 10.0, [0, 3, 6, 9]),  # 12 minutes are the first that are more than 10
+        (5.0, 10.0, [0, 3, 6, 9]),  # 10 minutes are not more than 10
+        (11.0, 10.0, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (4.0, 0.5, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (1.0, 10.0, [0, 9]),
+        (1000.0, None, [0, 9]),
+    ],
+)
+def test_checkpoints_are_written_by_the_clock_too(tmp_path: Path, minutes_a_step, limit, at) -> None:
+    setup = by_the_clock(tmp_path, minutes_a_step=minutes_a_step, checkpoint_minutes=limit)
+    setup.train()
+    assert checkpoints(setup) == at
+
+
+def test_the_clock_starts_again_at_every_checkpoint_whatever_it_was_written_for(tmp_path: Path) -> None:
+    setup = by_the_clock(tmp_path, minutes_a_step=4.0, checkpoint_every=4)
+    setup.train()
+    assert checkpoints(setup) == [0, 3, 4, 7, 8, 9]
+
+
+def test_checkpoints_by_the_clock_change_nothing_that_is_learnt(tmp_path: Path) -> None:
+    never = by_the_clock(tmp_path / "never", minutes_a_step=4.0, checkpoint_minutes=None, keep_checkpoints=1)
+    often = by_the_clock(tmp_path / "often", minutes_a_step=4.0, checkpoint_minutes=1.0, keep_checkpoints=1)
+    never.train()
+    often.train()
+    assert (len(checkpoints(never)), len(checkpoints(often))) == (2, 10)
+    assert files(tmp_path / "often") == files(tmp_path / "never")
+    for name in ("metrics", "validation"):
+        assert rows(tmp_path / "often", name) == rows(tmp_path / "never", name)
+
+
+def test_a_training_goes_on_with_another_number_of_minutes(tmp_path: Path) -> None:
+    by_the_clock(tmp_path / "alone", minutes_a_step=4.0, checkpoint_minutes=None, keep_checkpoints=1).train()
+
+    async def gone_in_step_5(request: ScriptedRequest) -> Completion:
+        if len(rows(tmp_path / "stopped", "metrics")) == 2 * 4:
+            raise LookupError("the engine is gone")
+        return drawn(request)
+
+    with pytest.raises(LookupError):
+        by_the_clock(tmp_path / "stopped", minutes_a_step=4.0, keep_checkpoints=1, script=gone_in_step_5).train()
+    later = by_the_clock(tmp_path / "stopped", minutes_a_step=6.0, checkpoint_minutes=11.0, keep_checkpoints=1)
+    later.train()
+    assert later.watcher.events[1] == ("resumed", 3, "step-000003")
+    assert checkpoints(later) == [5, 7, 9], "the time between the sessions does not count"
+    assert files(tmp_path / "stopped") == files(tmp_path / "alone")
 
 
 def test_a_training_that_is_done_is_not_done_again(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
-from mada.models.engines.local.engine import EngineStatistics
+from mada.models.engines import EngineStatistics
 from mada.models.engines.scripted import ScriptedEngine
 from mada.models.loading import load_base
 from mada.pipeline.context import Context

@@ -8,6 +8,7 @@ from mada.evaluation.samples import Sample, SampleStore
 from mada.pipeline.cast import Member, seated
 from mada.pipeline.contest import hold_contest
 from mada.pipeline.evaluations import contest_of_file
+from mada.pipeline.observing import SilentRunObserver
 from mada.recipe.evaluation_file import evaluation_of
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import Records, Run
@@ -101,6 +102,6 @@ def test_matched_systems_wait_until_the_length_of_their_samples_is_known(scripte
         where="here",
     )
     with Run.open(tmp_path / "run", recipe) as run:
-        done = asyncio.run(hold_contest(run, contest_of_file(recipe), progressed=lambda *_: None))
+        done = asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver()))
     assert (done["systems"], done["questions"]) == (3, 2)
     assert len(engines) == 1 + 2 + 1, "the debate's model, both for the single, and the vote's again"

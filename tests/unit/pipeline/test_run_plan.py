@@ -42,11 +42,14 @@ def test_memory_and_parameters_of_the_embedded_model(tiny, base):
     assert own == 67_840
     assert (plan.trainable_per_agent, plan.trainable) == (own, 6 * own)
     assert plan.base_parameters == sum(one.numel() for one in base.model.parameters())
-    assert plan.base_bytes == 4 * plan.base_parameters
-    assert plan.training_bytes == 3 * own * 16
+    assert plan.setting.base_bytes == 4 * plan.base_parameters
+    assert plan.setting.training_bytes == 3 * own * 16
     config = base.model.config
     width = config.num_key_value_heads * config.hidden_size // config.num_attention_heads
-    assert plan.cache_bytes_per_row == 2 * config.num_hidden_layers * width * 512 * 4
+    assert plan.setting.slot == 2 * config.num_hidden_layers * width * 512 * 4
+    assert plan.setting.machine.words == "a CPU like ours, two shared cores"
+    assert (plan.dtype, plan.advice) == ("float32", ())
+    assert [stage.name for stage in plan.stages if stage.seconds is None] == ["split", "report"]
 
 
 @pytest.mark.parametrize(
@@ -75,12 +78,13 @@ def test_a_team_of_one_round_plans_nothing_for_critics(tiny, critics):
         "report": (None, None),
     }
     assert plan.trainable == 3 * plan.trainable_per_agent
-    assert plan.training_bytes == 3 * 67_840 * 16
+    assert plan.setting.training_bytes == 3 * 67_840 * 16
 
 
 def test_a_benchmark_of_unknown_size_leaves_the_evaluation_open(tiny):
     plan = plan_of(tiny('evaluation.benchmarks=["mine.jsonl"]', "evaluation.problems=none"))
     assert numbers(plan)["evaluate"] == (None, None)
+    assert plan.stages[4].seconds is None
     limited = plan_of(tiny('evaluation.benchmarks=["mine.jsonl", "aime-2024"]', "evaluation.problems=50"))
     assert numbers(limited)["evaluate"] == (80 * 2 * 18, 80 * 2 * 18 * 96)
 
@@ -103,6 +107,32 @@ def test_the_papers_experiment():
         "evaluate": (evaluation, evaluation * 32_768),
         "report": (None, None),
     }
-    assert plan.training_bytes == 3 * 18_464_768 * 16
-    # 28 layers, 2 heads of 128 for keys and values, a window of 131,072; float32 on a CPU
-    assert plan.cache_bytes_per_row == 2 * 28 * 2 * 128 * 131_072 * 4
+    assert plan.setting.training_bytes == 3 * 18_464_768 * 16
+    # Estimated for an H200, so in the format the weights are published in
+    assert (plan.setting.machine.words, plan.dtype) == ("one H200 (no GPU is here)", "bfloat16")
+    assert plan.setting.base_bytes == 2 * 1_777_088_000
+    # 28 layers, 2 heads of 128 for keys and values, a window of 131,072
+    assert plan.setting.slot == 2 * 28 * 2 * 128 * 131_072 * 2
+    # 0.4 × (139 GiB − base − adapters) / slot
+    assert plan.memory.rows == int(0.4 * (139 * 2**30 - 2 * 1_777_088_000 - 3 * 18_464_768 * 4) / (3_758_096_384)) == 15
+    # A question of 128 tokens, three responses and a reply
+    assert [one.tokens for one in plan.memory.micro_batches] == [
+        128 + 3 * 32_768 // 4 + 8192 // 4,
+        128 + 3 * 32_768 + 8192,
+    ]
+    held = 2 * 1_777_088_000 + 3 * 18_464_768 * 16 + 15 * 3_758_096_384
+    assert plan.memory.together == tuple(held + one.bytes for one in plan.memory.micro_batches)
+    assert "Only 15 rows fit, and a training step wants 48 at once" in plan.advice[0]
+    assert "one sequence of 106,624 tokens takes 310 GB" in plan.advice[1]
+    assert "training.gradient_checkpointing = true takes 23.1 GB" in plan.advice[1]
+
+
+def test_what_is_advised_helps():
+    name = f"model.name={DISTILLED}"
+    overrides = ["model.window=41984", "training.gradient_checkpointing=true"]
+    plan = plan_of(load_recipe(REPOSITORY / "recipes" / "paper.toml", overrides=[name, *overrides]))
+    assert (plan.memory.rows, plan.advice) == (48, ())
+    smaller = ["model.window=29696", "inference.max_new_tokens=16384", "engine.rows=48"]
+    plan = plan_of(load_recipe(REPOSITORY / "recipes" / "paper.toml", overrides=[name, *smaller]))
+    assert (plan.memory.rows, plan.advice) == (48, ())
+    assert plan.memory.together[1] < plan.setting.machine.memory

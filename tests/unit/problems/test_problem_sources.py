@@ -172,3 +172,22 @@ def test_an_empty_file_and_a_limit_of_nothing(write: Write) -> None:
         load_problems(path)
     with pytest.raises(DataError, match="the limit is 0; wanted at least one problem"):
         load_problems(path, limit=0)
+
+
+def test_several_sources_one_after_the_other(tmp_path):
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text('{"id": "x", "problem": "1 + 1", "answer": "2"}\n')
+    second.write_text('{"id": "y", "problem": "2 + 2", "answer": "4"}\n')
+    both = load_problems(f"{first} + {second} + abacus-easy", limit=3)
+    assert [problem.id for problem in both] == ["x", "y", "abacus-easy/1"]
+    assert len(load_problems(f"{first}  +  {second}")) == 2
+    with pytest.raises(DataError, match="nothing-here: not a known name"):
+        load_problems(f"{first} + nothing-here")
+    with pytest.raises(DataError, match="the id 'x' was already used"):
+        load_problems(f"{first} + {first}")
+
+
+def test_a_plus_in_a_files_name_is_a_letter(tmp_path):
+    odd = tmp_path / "a + b.jsonl"
+    odd.write_text('{"problem": "1 + 1", "answer": "2"}\n')
+    assert [problem.answer for problem in load_problems(odd)] == ["2"]

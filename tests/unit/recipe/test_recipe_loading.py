@@ -9,8 +9,8 @@ from mada.recipe.mistakes import key_lines
 TRAINING_KEYS = (
     "batch_size, group_size, learning_rate, warmup_ratio, schedule, adam_beta1, adam_beta2, adam_epsilon, "
     "weight_decay, max_gradient_norm, kl_coefficient, clip_range, loss_aggregation, updates_per_rollout, truncated, "
-    "temperature, top_p, max_new_tokens, epochs, steps, validate_every, checkpoint_every, keep_checkpoints, "
-    "micro_batch_tokens, gradient_checkpointing, canary_tolerance"
+    "temperature, top_p, max_new_tokens, epochs, steps, validate_every, checkpoint_every, "
+    "checkpoint_minutes, keep_checkpoints, micro_batch_tokens, gradient_checkpointing, canary_tolerance"
 )
 SECTIONS = (
     "name, seed, model, data, prompts, team, lora, reward, grading, training, generators, "

@@ -63,13 +63,13 @@ def test_contract_of_names():
             *("adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "max_gradient_norm"),
             *("kl_coefficient", "clip_range", "loss_aggregation", "updates_per_rollout", "truncated"),
             *("temperature", "top_p", "max_new_tokens", "epochs", "steps"),
-            *("validate_every", "checkpoint_every", "keep_checkpoints"),
+            *("validate_every", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"),
             *("micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"),
         ],
         "generators": ["advantage", "std", "learning_rate", "steps"],
         "critics": ["advantage", "std", "learning_rate", "steps"],
         "inference": ["temperature", "top_p", "top_k", "max_new_tokens"],
-        "engine": ["rows", "threads"],
+        "engine": ["kind", "url", "rows", "threads"],
         "evaluation": ["benchmarks", "seeds", "problems", "systems"],
     }
 
@@ -140,6 +140,6 @@ def test_keys_are_found_and_written():
     assert find_entry(["lora", "rank", "more"]) is None
     assert find_entry(["nothing"]) is None
     assert find_entry([]) is None
-    assert len(list(leaves())) == 79
+    assert len(list(leaves())) == 82
     assert written(("evaluation", "benchmarks", 1)) == "evaluation.benchmarks[1]"
     assert written(("model", 'odd "key"\n')) == 'model."odd \\"key\\"\\n"'

@@ -12,10 +12,11 @@ from mada.debate.protocol import hold_debate
 from mada.debate.response import Response, StopReason
 from mada.debate.window import WindowError
 from mada.errors import ModelError
+from mada.models.chat import stop_tokens_of
 from mada.models.engines import Completion, Sampling, ScriptedEngine
 from mada.seeds import seed_for
 from mada.team import EngineAgent
-from mada.team.agent import opens_thinking, prompt_ids, response_of, stop_tokens_of
+from mada.team.agent import opens_thinking, prompt_ids, response_of
 
 SHORT = Prompts(reasoning="Q: {question}", debate_header="H", debate_response="<{response}>", debate_request="R")
 
@@ -175,9 +176,9 @@ def test_no_special_tokens_are_added_to_a_rendered_prompt(tokenizer):
 @pytest.mark.parametrize(("configured", "wanted"), [(None, ()), (7, (7,)), ([9, 7], (7, 9))])
 def test_the_tokens_that_end_a_reply_are_the_tokenizers_and_the_models(tokenizer, configured, wanted):
     model: Any = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=configured))
-    assert stop_tokens_of(tokenizer, model) == tuple(sorted({tokenizer.eos_token_id, *wanted}))
+    assert stop_tokens_of(tokenizer, model.generation_config) == tuple(sorted({tokenizer.eos_token_id, *wanted}))
     model = SimpleNamespace(generation_config=None)
-    assert stop_tokens_of(tokenizer, model) == (tokenizer.eos_token_id,)
+    assert stop_tokens_of(tokenizer, model.generation_config) == (tokenizer.eos_token_id,)
 
 
 def test_a_prompt_that_several_are_sent_is_encoded_once(tokenizer, monkeypatch):

@@ -45,6 +45,24 @@ class Completion:
     stop: Literal["end", "length"]
 
 
+@dataclass(slots=True)
+class EngineStatistics:
+    """What an engine has done so far: for throughput, and for how full its batches were."""
+
+    prompt_tokens: int = 0
+    """Prompt tokens read; a prompt shared by a group, or by requests that begin together, counts once."""
+    generated_tokens: int = 0
+    steps: int = 0
+    rows_stepped: int = 0
+    seconds: float = 0.0
+    """Time during which there was something to do."""
+
+    @property
+    def rows_per_step(self) -> float:
+        """Mean number of rows that a step advanced."""
+        return self.rows_stepped / self.steps if self.steps else 0.0
+
+
 class Engine(Protocol):
     """Samples for many callers at once; whoever waits is batched with whoever else waits."""
 
@@ -57,6 +75,28 @@ class Engine(Protocol):
         """
         ...
 
+    async def rest(self) -> None:
+        """Give back what can be given back while a learner works; nothing is sampled before `resume`."""
+        ...
+
+    async def resume(self) -> None:
+        """Go on with the adapters as they are now: what is sampled from here on is theirs."""
+        ...
+
     async def close(self) -> None:
         """Give back what the engine holds; requests still waiting are cancelled."""
+        ...
+
+
+class PacedEngine(Engine, Protocol):
+    """An engine that is kept busy: it says how many completions it has room for, and what it has done."""
+
+    @property
+    def slots(self) -> int:
+        """How many completions can be sampled at the same time."""
+        ...
+
+    @property
+    def statistics(self) -> EngineStatistics:
+        """What was done so far."""
         ...

@@ -42,6 +42,12 @@ class ScriptedEngine:
         self.requests += asked
         return list(await asyncio.gather(*(self._reply(request) for request in asked)))
 
+    async def rest(self) -> None:
+        """Hold nothing, give back nothing."""
+
+    async def resume(self) -> None:
+        """Have no adapters that could change."""
+
     async def close(self) -> None:
         """Hold nothing, give back nothing."""
 

@@ -1,5 +1,5 @@
 """The engine in this process: one batch over slots, mixed adapters in every step."""
 
-from mada.models.engines.local.engine import EngineStatistics, LocalEngine
+from mada.models.engines.local.engine import LocalEngine
 
-__all__ = ["EngineStatistics", "LocalEngine"]
+__all__ = ["LocalEngine"]

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,29 +11,11 @@ from transformers import PreTrainedModel
 
 from mada.errors import EngineError
 from mada.models.adapters import AdapterStack
-from mada.models.engines.engine import Completion, Sampling
+from mada.models.engines.engine import Completion, EngineStatistics, Sampling
 from mada.models.engines.local.batch import Batch, Drawn
 from mada.models.engines.local.network import Prompts
 from mada.models.engines.local.rows import Request, Row
 from mada.models.engines.local.setup import Limits, make_batch
-
-
-@dataclass(slots=True)
-class EngineStatistics:
-    """What an engine has done so far: for throughput, and for how full its batches were."""
-
-    prompt_tokens: int = 0
-    """Prompt tokens read; a prompt shared by a group, or by requests that begin together, counts once."""
-    generated_tokens: int = 0
-    steps: int = 0
-    rows_stepped: int = 0
-    seconds: float = 0.0
-    """Time during which there was something to do."""
-
-    @property
-    def rows_per_step(self) -> float:
-        """Mean number of rows that a step advanced."""
-        return self.rows_stepped / self.steps if self.steps else 0.0
 
 
 class LocalEngine:
@@ -88,6 +69,12 @@ class LocalEngine:
         if self._serving is None or self._serving.done() or self._serving.get_loop() is not request.result.get_loop():
             self._serving = asyncio.create_task(self._serve())
         return await request.result
+
+    async def rest(self) -> None:
+        """Keep everything: the cache is small beside what a learner needs, and captured steps refer to it."""
+
+    async def resume(self) -> None:
+        """Do nothing: the adapters are the very tensors that the optimizer has written."""
 
     async def close(self) -> None:
         """Cancel what is still waiting."""

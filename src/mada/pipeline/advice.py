@@ -1,0 +1,88 @@
+"""What a recipe should change before it is run: memory that does not suffice, rows that do not fit."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mada.learning.settings import TrainingSettings
+from mada.pipeline.calls import Calls
+from mada.pipeline.estimates import MemoryEstimate, Setting, bytes_a_token, paged_rows
+from mada.pipeline.quantities import in_bytes
+from mada.recipe import Recipe
+
+_ROLES = ("generators'", "critics'")
+_STEP = 1024
+"""Windows are advised in steps of so many tokens."""
+
+
+def advice(
+    recipe: Recipe, setting: Setting, memory: MemoryEstimate, *, rollouts: Sequence[Calls], settings: TrainingSettings
+) -> Iterator[str]:
+    """Yield what is wrong and what to change, in whole sentences; nothing where all is well.
+
+    `rollouts` are the generators' and, if there are any, the critics'.
+    """
+    there = setting.machine.memory
+    if setting.base_bytes > there:
+        yield (
+            f"The base alone takes {in_bytes(setting.base_bytes)}, and there are {in_bytes(there)}: "
+            "use a smaller model.name or a larger device."
+        )
+        return
+    at_once = max(calls.at_once for calls in rollouts)
+    wanted = min(at_once, setting.wanted_rows or at_once)
+    if setting.rows < wanted:
+        yield _few_rows(recipe, setting, rollouts, wanted=wanted)
+    if memory.together[1] > there:
+        yield _too_large(recipe, setting, memory, settings)
+
+
+def _few_rows(recipe: Recipe, setting: Setting, rollouts: Sequence[Calls], *, wanted: int) -> str:
+    window = setting.cache_budget // (wanted * setting.shape.cache_bytes) // _STEP * _STEP
+    got = f"Only {setting.rows} rows fit" if setting.rows else "Not one row fits, so nothing could be sampled"
+    paged = " or ".join(f"{paged_rows(calls, setting):,} {role}" for calls, role in zip(rollouts, _ROLES, strict=False))
+    pages = (
+        f" vLLM keeps pages instead, which hold about {paged} rows of average length at ¼."
+        if setting.machine.is_gpu
+        else ""
+    )
+    return (
+        f"{got}, and a training step wants {wanted} at once: each has room for the whole window of "
+        f"{setting.window:,} tokens. {_lower_window(recipe, window, 'makes room for them')}.{pages}"
+    )
+
+
+def _too_large(recipe: Recipe, setting: Setting, memory: MemoryEstimate, settings: TrainingSettings) -> str:
+    there = setting.machine.memory
+    always = memory.together[0] > there
+    largest = memory.micro_batches[0 if always else 1]
+    rest = memory.together[1] - memory.micro_batches[1].bytes
+    fits = int(max(0, there - rest) / bytes_a_token(setting, settings))
+    when = "Training does not fit" if always else "Training may not fit"
+    if largest.longest <= fits:  # only that many at once do not
+        return (
+            f"{when}: a micro-batch of {largest.tokens:,} tokens takes {in_bytes(largest.bytes)} beside "
+            f"{in_bytes(rest)} of the rest. training.micro_batch_tokens = {fits} would fit; without it the learner "
+            "halves them when memory runs out."
+        )
+    change = _lower_window(recipe, fits // _STEP * _STEP, "would fit")
+    alone = largest.longest * bytes_a_token(setting, settings)
+    recomputed = largest.longest * bytes_a_token(setting, replace(settings, gradient_checkpointing=True))
+    if not settings.gradient_checkpointing and rest + recomputed <= there:
+        measured = setting.machine.throughput
+        change = (
+            f"training.gradient_checkpointing = true takes {in_bytes(recomputed)} instead and makes learning "
+            f"{measured.recomputing / measured.learning:.1f} times as long. Or: {change}"
+        )
+    return (
+        f"{when}: one sequence of {largest.longest:,} tokens takes {in_bytes(alone)} beside "
+        f"{in_bytes(rest)} of the rest, and training would stop there. {change}."
+    )
+
+
+def _lower_window(recipe: Recipe, window: int, effect: str) -> str:
+    """Say which window helps; debates are shortened to it, and replies must be shorter than it."""
+    replies = max(recipe.inference.max_new_tokens, recipe.training.max_new_tokens)
+    if window < _STEP:
+        return "Use a smaller model.name or a larger device"
+    shorter = "" if replies < window else f" with max_new_tokens below it (now {replies:,})"
+    return f"model.window = {window}{shorter} {effect}; debates are shortened to it"

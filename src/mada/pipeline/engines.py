@@ -1,0 +1,79 @@
+"""Engines other than our own: made as a recipe wants them, imported only when they are wanted."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mada.models.adapters import AdapterStack, Lora
+from mada.models.chat import ChatModel
+from mada.models.engines import PacedEngine
+from mada.models.engines.choosing import EngineChoice, choose_engine
+from mada.models.loading import load_config
+from mada.models.parameters import count_parameters
+from mada.recipe.sections import EngineSection, ModelSection
+
+Noted = Callable[[str], None]
+"""Told what people should know about how something is done."""
+
+
+def ignored(text: str) -> None:
+    """Note nothing."""
+
+
+ROWS_OF_VLLM = 256
+SLOTS_OF_A_SERVER = 64
+"""Completions of vLLM, and requests to a server, at the same time where a recipe names no number of rows."""
+
+
+def chosen_engine(section: EngineSection, model: ModelSection, *, window: int, noted: Noted) -> EngineChoice:
+    """Choose an engine for a model; what is not a matter of course is noted."""
+    config = load_config(model.name, revision=model.revision)
+
+    def parameters() -> int:
+        return count_parameters(model.name, lora=Lora(), agents=0, revision=model.revision).base
+
+    choice = choose_engine(section.kind, config, window=window, parameters=parameters, url=section.url)
+    if not choice.is_matter_of_course:
+        noted(str(choice))
+    return choice
+
+
+async def start_engine(
+    choice: EngineChoice,
+    section: EngineSection,
+    model: ModelSection,
+    *,
+    chat: ChatModel,
+    window: int,
+    stack: AdapterStack | None = None,
+    adapters: Mapping[str, Path] | None = None,
+) -> PacedEngine:
+    """Start vLLM, or reach a server. Adapters are a learner's stack, or folders by the names that agents ask for."""
+    if choice.kind == "vllm":
+        from mada.models.engines.vllm import VllmEngine
+
+        return await VllmEngine.start(
+            model.name,
+            revision=model.revision,
+            dtype=model.dtype,
+            stack=stack,
+            adapters=adapters,
+            context=window,
+            rows=section.rows or ROWS_OF_VLLM,
+        )
+    from mada.models.engines.openai import OpenAIEngine
+
+    # A server knows an adapter by the name of its seat, which is the name of its folder.
+    names = {agent: folder.name for agent, folder in (adapters or {}).items()}
+    assert section.url is not None
+    engine = OpenAIEngine(
+        section.url,
+        models={None: model.name, **names},
+        tokenizer=chat.tokenizer,
+        slots=section.rows or SLOTS_OF_A_SERVER,
+    )
+    try:
+        await engine.check()
+    except BaseException:
+        await engine.close()
+        raise
+    return engine

@@ -1,0 +1,179 @@
+"""What vLLM is told, and what is made of what it says. vLLM itself is not here: tests/gpu runs it."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mada.errors import EngineError
+from mada.models.engines import Sampling
+from mada.models.engines.vllm import backend as vllm_backend
+from mada.models.engines.vllm.backend import (
+    GIB,
+    VllmBackend,
+    capture_sizes,
+    engine_arguments,
+    lora_rank,
+    sampling_arguments,
+    share_of_memory,
+)
+from mada.models.engines.vllm.handover import Version
+from mada.models.engines.vllm.interface import Settings
+
+SETTINGS = Settings(
+    model="base", revision="abc", dtype="bfloat16", context=4608, rows=100, memory=0.5, seed=3, agents=6, rank=20,
+    sleeps=True,
+)  # fmt: skip
+VERSION = Version("one@3", 7, Path("/dev/shm/7"))
+
+
+def test_the_adapters_of_all_agents_fit_and_one_more():
+    arguments = engine_arguments(SETTINGS)
+    wanted = {"enable_lora": True, "max_loras": 7, "max_cpu_loras": 13, "max_lora_rank": 32}
+    assert wanted.items() <= arguments.items()
+
+
+def test_no_adapters_no_lora():
+    arguments = engine_arguments(Settings("base", None, "auto", 64, 8, 0.5, 0))
+    assert not [name for name in arguments if "lora" in name]
+
+
+def test_the_engine_samples_as_asked_and_says_log_probs_at_the_requests_temperature():
+    arguments = engine_arguments(SETTINGS)
+    wanted = {
+        "logprobs_mode": "processed_logprobs", "generation_config": "vllm", "max_model_len": 4608, "max_num_seqs": 100,
+        "gpu_memory_utilization": 0.5, "enable_sleep_mode": True, "revision": "abc", "enforce_eager": False, "seed": 3,
+    }  # fmt: skip
+    assert wanted.items() <= arguments.items()
+
+
+def test_a_batch_has_room_for_all_rows():
+    many = Settings("base", None, "auto", 64, 10_000, 0.5, 0)
+    assert engine_arguments(many)["max_num_batched_tokens"] == 10_000
+    assert engine_arguments(SETTINGS)["max_num_batched_tokens"] == 8192
+
+
+def test_an_eager_engine_captures_nothing():
+    arguments = engine_arguments(Settings("base", None, "auto", 64, 8, 0.5, 0, eager=True))
+    assert arguments["enforce_eager"]
+    assert "cudagraph_capture_sizes" not in arguments
+
+
+@pytest.mark.parametrize(
+    ("rows", "sizes"),
+    [
+        (1, [1]),
+        (3, [1, 2, 3]),
+        (32, [1, 2, 4, 8, 12, 16, 24, 32]),
+        (100, [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100]),
+    ],
+)
+def test_captured_sizes(rows, sizes):
+    assert capture_sizes(rows) == sizes
+
+
+@pytest.mark.parametrize(("rank", "known"), [(1, 1), (2, 8), (8, 8), (9, 16), (257, 320), (512, 512)])
+def test_ranks_are_rounded_up(rank, known):
+    assert lora_rank(rank) == known
+
+
+def test_a_rank_beyond_all_is_refused():
+    with pytest.raises(EngineError, match=r"rank 513.*up to 512"):
+        lora_rank(513)
+
+
+def test_only_our_stop_tokens_end_a_reply():
+    sampling = Sampling(max_tokens=9, temperature=0.7, top_p=0.9, stop_tokens=(5, 2))
+    assert sampling_arguments(sampling, seed=11, limit=4) == {
+        "temperature": 0.7, "top_p": 0.9, "top_k": 0, "seed": 11, "max_tokens": 4, "ignore_eos": True,
+        "stop_token_ids": [5, 2], "logprobs": 0, "flat_logprobs": True, "detokenize": False, "skip_clone": True,
+    }  # fmt: skip
+
+
+def test_top_k_is_passed_on():
+    assert sampling_arguments(Sampling(max_tokens=9, top_k=20), seed=0, limit=9)["top_k"] == 20
+
+
+@pytest.mark.parametrize("temperature", [0.005, 2.5])
+def test_temperatures_that_vllm_would_change_are_refused(temperature):
+    with pytest.raises(EngineError, match=str(temperature)):
+        sampling_arguments(Sampling(max_tokens=1, temperature=temperature), seed=0, limit=1)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.01, 2.0])
+def test_temperatures_at_the_edge_are_not(temperature):
+    found = sampling_arguments(Sampling(max_tokens=1, temperature=temperature), seed=0, limit=1)
+    assert found["temperature"] == temperature
+
+
+def test_share_of_memory():
+    assert share_of_memory(100 * GIB, 140 * GIB, reserve=20 * GIB) == pytest.approx(77 / 140)
+    assert share_of_memory(139 * GIB, 140 * GIB, reserve=0) == 0.92
+
+
+def test_too_little_memory_is_said():
+    with pytest.raises(EngineError, match=r"10\.0 GiB free, of which 7\.0 GiB are reserved"):
+        share_of_memory(10 * GIB, 140 * GIB, reserve=7 * GIB)
+
+
+def test_a_missing_vllm_names_the_extra(monkeypatch):
+    for name in (*vllm_backend._ENVIRONMENT, "VLLM_LOGGING_LEVEL"):
+        monkeypatch.setenv(name, "?")
+    for name in [name for name in sys.modules if name.split(".")[0] == "vllm"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(EngineError, match=r"mada-rl\[vllm\]"):
+        asyncio.run(VllmBackend.start(SETTINGS))
+    assert os.environ["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
+    assert os.environ["VLLM_LOGGING_LEVEL"] == "?"
+
+
+def test_a_completion_is_read_whole():
+    flat = SimpleNamespace(logprobs=[-0.5, -9.0, -0.25], start_indices=[0, 2])
+    completion = SimpleNamespace(token_ids=[4, 8], logprobs=flat, finish_reason="stop")
+    found = vllm_backend._generated(
+        SimpleNamespace(outputs=[completion], prompt_token_ids=[1] * 40, num_cached_tokens=32)
+    )
+    assert (found.token_ids, found.log_probs, found.reason, found.prompt_tokens) == ((4, 8), (-0.5, -0.25), "stop", 8)
+
+
+class Answers:
+    """As much of AsyncLLM as `load` needs: an answer, a failure, or neither."""
+
+    def __init__(self, *, failure=None, errored=False, silent=False):
+        self.failure, self.errored, self.silent = failure, errored, silent
+        self.asked = []
+
+    async def add_lora(self, request):
+        self.asked.append(request)
+        if self.silent:
+            await asyncio.Event().wait()
+        if self.failure:
+            raise self.failure
+        return True
+
+
+def load(answers):
+    vllm = SimpleNamespace(LoRARequest=lambda *given: given)
+    asyncio.run(asyncio.wait_for(VllmBackend(answers, vllm).load(VERSION), timeout=10))
+
+
+def test_an_adapter_is_loaded_by_name_number_and_folder():
+    answers = Answers()
+    load(answers)
+    assert answers.asked == [("one@3", 7, "/dev/shm/7")]
+
+
+def test_what_fails_over_there_is_an_engine_error():
+    with pytest.raises(EngineError, match="cannot load one@3: no such module"):
+        load(Answers(failure=Exception("no such module")))
+
+
+@pytest.mark.parametrize("how", [{"silent": True}, {"failure": RuntimeError("dead")}])
+def test_a_dead_process_is_not_waited_for(monkeypatch, how):
+    monkeypatch.setattr(vllm_backend, "_WATCH", 0.01)
+    with pytest.raises(EngineError, match="process has ended"):
+        load(Answers(errored=True, **how))

@@ -1,0 +1,414 @@
+"""The engine on vLLM, with a stand-in for everything that is vLLM: versions, groups, resting, cancelling, counting."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from mada.errors import AdapterError, EngineError
+from mada.models.adapters import AdapterStack, Lora, save_adapter
+from mada.models.engines import Completion, PacedEngine, Sampling
+from mada.models.engines.vllm import VllmEngine
+from mada.models.engines.vllm import engine as vllm_engine
+from mada.models.engines.vllm.handover import Handover, Version
+from mada.models.engines.vllm.interface import Generated
+from mada.seeds import seed_for
+
+SAMPLING = Sampling(max_tokens=20, stop_tokens=(3,), seed=5)
+
+
+def run(coroutine):
+    """Run it, but not for ever: what these tests are about ends in waiting when it is broken."""
+    return asyncio.run(asyncio.wait_for(coroutine, timeout=10))
+
+
+class FakeBackend:
+    """Answers with the seed and the adapter it was asked with; `gate` holds answers back."""
+
+    vocabulary = 61
+
+    def __init__(self, *, reason="stop", failure=None):
+        self.reason, self.failure = reason, failure
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.log = []
+        self.loaded = {}
+        self.most_loaded = 0
+        self.cancelled = 0
+        self.asked = []
+
+    async def generate(self, prompt_ids, sampling, *, seed, limit, version):
+        self.asked.append((version.name if version else None, tuple(prompt_ids), seed, limit))
+        if version is not None:
+            assert self.loaded[version.number].folder.is_dir(), "vLLM may want to read it again"
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if self.failure:
+            raise self.failure
+        return Generated((seed % 50, 3), (-1.0, -0.5), self.reason, 4)
+
+    async def load(self, version):
+        self.log.append(f"load {version.name}")
+        self.loaded[version.number] = version
+        self.most_loaded = max(self.most_loaded, len(self.loaded))
+
+    async def unload(self, version):
+        self.log.append(f"unload {version.name}")
+        del self.loaded[version.number]
+
+    async def sleep(self):
+        self.log.append("sleep")
+
+    async def wake_up(self):
+        self.log.append("wake up")
+
+    async def close(self):
+        self.log.append("close")
+
+
+@pytest.fixture
+def stack(tiny_model, fill):
+    stack = AdapterStack.attach(tiny_model(), ["one", "two"], Lora(rank=4, alpha=8))
+    fill(stack)
+    return stack
+
+
+@pytest.fixture
+def make(stack, tmp_path):
+    """An engine on a fake, awake, with the stack's adapters handed over once."""
+
+    async def make(backend, *, sleeps=True):
+        handover = Handover(stack, base_name="base", memory=tmp_path)
+        engine = VllmEngine(backend, context=32, rows=8, handover=handover, stack=stack, sleeps=sleeps)
+        await engine.resume()
+        return engine
+
+    return make
+
+
+async def under_way(backend, count):
+    while len(backend.asked) < count:
+        await asyncio.sleep(0)
+
+
+def test_it_is_an_engine_that_is_kept_busy(make):
+    async def use():
+        engine: PacedEngine = await make(FakeBackend())
+        assert engine.slots == 8
+
+    run(use())
+
+
+def test_every_member_of_a_group_has_a_seed_of_its_own(make):
+    async def use():
+        backend = FakeBackend()
+        engine = await make(backend)
+        found = await engine.sample("one", [1, 2], SAMPLING, n=3)
+        seeds = [seed_for(5, "vllm", place) for place in range(3)]
+        assert backend.asked == [("one@1", (1, 2), seed, 20) for seed in seeds]
+        assert found == [Completion((seed % 50, 3), (-1.0, -0.5), "end") for seed in seeds]
+
+    run(use())
+
+
+def test_the_bare_base_has_no_adapter(make):
+    async def use():
+        backend = FakeBackend(reason="length")
+        engine = await make(backend)
+        [completion] = await engine.sample(None, [1] * 25, SAMPLING)
+        assert completion.stop == "length"
+        assert backend.asked == [(None, (1,) * 25, seed_for(5, "vllm", 0), 7)]  # what the context leaves
+
+    run(use())
+
+
+def test_after_an_update_new_versions_answer_and_old_ones_are_gone(make, stack):
+    async def use():
+        backend = FakeBackend()
+        engine = await make(backend)
+        before = backend.loaded[1].folder
+        await engine.rest()
+        with torch.no_grad():
+            stack.tensors("one")["model.layers.0.self_attn.q_proj.lora_A.weight"].add_(1)
+        await engine.resume()
+        await engine.sample("one", [1], SAMPLING)
+        assert backend.log == [
+            *("load one@1", "load two@1", "sleep", "wake up"),
+            *("load one@2", "unload one@1", "load two@2", "unload two@1"),
+        ]
+        assert backend.asked[-1][0] == "one@2"
+        assert backend.most_loaded == 3  # which is what vLLM has room for
+        assert not before.exists()
+
+    run(use())
+
+
+def test_a_version_in_use_stays_until_nothing_uses_it(make):
+    async def use():
+        backend = FakeBackend()
+        engine = await make(backend, sleeps=False)
+        backend.gate.clear()
+        first = asyncio.ensure_future(engine.sample("one", [1], SAMPLING, n=2))
+        await under_way(backend, 2)
+        await engine.resume()
+        assert sorted(version.name for version in backend.loaded.values()) == ["one@1", "one@2", "two@2"]
+        second = asyncio.ensure_future(engine.sample("one", [1], SAMPLING))
+        await under_way(backend, 3)
+        assert backend.asked[-1][0] == "one@2"
+        backend.gate.set()
+        await asyncio.gather(first, second)
+        assert sorted(version.name for version in backend.loaded.values()) == ["one@2", "two@2"]
+
+    run(use())
+
+
+def test_resting_waits_for_what_is_under_way_and_holds_up_what_comes(make):
+    async def use():
+        backend = FakeBackend()
+        engine = await make(backend)
+        backend.gate.clear()
+        early = asyncio.ensure_future(engine.sample("one", [1], SAMPLING))
+        await under_way(backend, 1)
+        resting = asyncio.ensure_future(engine.rest())
+        late = asyncio.ensure_future(engine.sample("two", [1], SAMPLING))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert "sleep" not in backend.log
+        backend.gate.set()
+        await resting
+        assert early.done()
+        assert backend.log[-1] == "sleep"
+        assert len(backend.asked) == 1
+        await engine.resume()
+        await late
+        assert backend.asked[-1][0] == "two@2"
+
+    run(use())
+
+
+def test_an_engine_that_does_not_sleep_only_hands_over(make):
+    async def use():
+        backend = FakeBackend()
+        engine = await make(backend, sleeps=False)
+        await engine.rest()
+        await engine.rest()
+        await engine.resume()
+        assert "sleep" not in backend.log
+        assert "wake up" not in backend.log
+
+    run(use())
+
+
+def test_cancelling_takes_all_members_out(make):
+    async def use():
+        backend = FakeBackend()
+        engine = await make(backend)
+        backend.gate.clear()
+        task = asyncio.ensure_future(engine.sample("one", [1], SAMPLING, n=4))
+        await under_way(backend, 4)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert backend.cancelled == 4
+        await engine.rest()  # nothing is under way any more
+
+    run(use())
+
+
+def test_a_failure_is_the_callers_and_ends_the_other_members(make):
+    async def use():
+        backend = FakeBackend(failure=EngineError("vLLM's process has ended"))
+        engine = await make(backend)
+        with pytest.raises(EngineError, match="process has ended"):
+            await engine.sample("one", [1], SAMPLING, n=2)
+        await engine.rest()
+
+    run(use())
+
+
+def test_a_request_that_vllm_gave_up_is_no_completion(make):
+    async def use():
+        engine = await make(FakeBackend(reason="abort"))
+        with pytest.raises(EngineError, match="'abort'"):
+            await engine.sample("one", [1], SAMPLING)
+
+    run(use())
+
+
+def test_closing_cancels_what_waits_and_removes_the_files(make, tmp_path):
+    async def use():
+        backend = FakeBackend()
+        engine = await make(backend)
+        backend.gate.clear()
+        running = asyncio.ensure_future(engine.sample("one", [1], SAMPLING))
+        await under_way(backend, 1)
+        resting = asyncio.ensure_future(engine.rest())
+        await asyncio.sleep(0)
+        held_up = asyncio.ensure_future(engine.sample("one", [1], SAMPLING))
+        await asyncio.sleep(0)
+        await engine.close()
+        await engine.close()
+        await asyncio.gather(running, held_up, resting, return_exceptions=True)
+        assert running.cancelled()
+        assert held_up.cancelled()
+        assert "sleep" not in backend.log
+        assert backend.log.count("close") == 1
+        assert list(tmp_path.iterdir()) == []
+        for call in (engine.sample("one", [1], SAMPLING), engine.rest(), engine.resume()):
+            with pytest.raises(EngineError, match="closed"):
+                await call
+
+    run(use())
+
+
+def test_statistics_count_tokens_and_the_time_when_something_was_under_way(make, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(vllm_engine, "time", SimpleNamespace(monotonic=lambda: now[0]))  # not the event loop's clock
+
+    async def use():
+        backend = FakeBackend()
+        engine = await make(backend)
+        now[0] += 50  # idle
+        backend.gate.clear()
+        task = asyncio.ensure_future(engine.sample("one", [1], SAMPLING, n=3))
+        await under_way(backend, 3)
+        now[0] += 2
+        assert engine.statistics.seconds == 2
+        other = asyncio.ensure_future(engine.sample("two", [1], SAMPLING))
+        await under_way(backend, 4)
+        now[0] += 3
+        backend.gate.set()
+        await asyncio.gather(task, other)
+        now[0] += 70  # idle
+        found = engine.statistics
+        assert (found.prompt_tokens, found.generated_tokens, found.seconds) == (16, 8, 5)
+
+    run(use())
+
+
+@pytest.mark.parametrize(
+    ("agent", "prompt", "error", "message"),
+    [
+        ("three", [1], AdapterError, "no agent 'three'.*one, two"),
+        ("one", [], EngineError, "empty"),
+        ("one", [4, 61], EngineError, "token 61.*0 to 60"),
+        ("one", [-1], EngineError, "token -1"),
+        ("one", [1] * 32, EngineError, "32 tokens.*context is 32"),
+    ],
+)
+def test_requests_that_cannot_be_served(make, agent, prompt, error, message):
+    async def use():
+        engine = await make(FakeBackend())
+        with pytest.raises(error, match=message):
+            await engine.sample(agent, prompt, SAMPLING)
+
+    run(use())
+
+
+def test_another_event_loop_is_refused(make):
+    engine = run(make(FakeBackend()))
+
+    async def use():
+        with pytest.raises(EngineError, match="another event loop"):
+            await engine.sample("one", [1], SAMPLING)
+
+    run(use())
+
+
+class TestStart:
+    """How `start` settles what vLLM is started with."""
+
+    @pytest.fixture
+    def started(self, monkeypatch):
+        """Start an engine on a fake and close it; return what the fake was asked and its settings."""
+        given = []
+
+        async def start(settings):
+            given.append((settings, backend := FakeBackend()))
+            return backend
+
+        monkeypatch.setattr(vllm_engine.VllmBackend, "start", start)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (100 * 2**30, 140 * 2**30))
+
+        def start_and_close(**arguments):
+            async def use():
+                engine = await VllmEngine.start("base", context=32, rows=8, **arguments)
+                await engine.close()
+
+            run(use())
+            settings, backend = given[0]
+            assert backend.log.pop() == "close"
+            return backend.log, settings
+
+        return start_and_close
+
+    def test_with_a_stack_it_sleeps_and_leaves_room_for_a_learner(self, started, stack):
+        log, settings = started(stack=stack)
+        numbers = sum(parameter.numel() for parameter in stack.parameters().values())
+        assert settings.memory == pytest.approx((95 * 2**30 - 16 * numbers) / (140 * 2**30))
+        assert (settings.agents, settings.rank, settings.sleeps, settings.dtype) == (2, 4, True, "bfloat16")
+        assert log == ["load one@1", "load two@1"]
+
+    def test_with_folders_each_is_loaded_once(self, started, stack, tmp_path):
+        for agent in stack.agents:
+            save_adapter(stack, agent, tmp_path / agent, base_name="base")
+        log, settings = started(adapters={"x": tmp_path / "one", "y": tmp_path / "two"}, memory=0.25)
+        assert log == ["load x", "load y"]
+        assert (settings.agents, settings.rank, settings.sleeps, settings.memory) == (2, 4, False, 0.25)
+        assert settings.dtype == "auto"
+
+    def test_with_neither_there_is_only_the_base(self, started):
+        log, settings = started()
+        assert log == []
+        assert (settings.agents, settings.memory) == (0, pytest.approx(97 / 140))
+
+    def test_the_learners_format_is_vllms(self, started, stack):
+        stack.model.to(torch.float16)
+        assert started(stack=stack)[1].dtype == "float16"
+
+    def test_the_embedded_model_is_a_folder(self, started, monkeypatch):
+        monkeypatch.setattr(vllm_engine, "place_of", lambda name: f"/models/{name}")
+        assert started()[1].model == "/models/base"
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"dtype": "int8"}, "int8"),
+            ({"dtype": "float32", "adapters": {"x": Path("x")}}, "not float32"),
+            ({"reserve": 98 * 2**30}, "98.0 GiB are reserved"),
+        ],
+    )
+    def test_what_cannot_be_started(self, started, arguments, message):
+        with pytest.raises(EngineError, match=message):
+            started(**arguments)
+
+    def test_a_stack_and_folders_are_refused(self, started, stack):
+        with pytest.raises(EngineError, match="one of the two"):
+            started(stack=stack, adapters={"x": Path("x")})
+
+    def test_without_cuda_the_local_engine_is_named(self, started, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        with pytest.raises(EngineError, match=r"CUDA.*local engine"):
+            started()
+
+    def test_an_adapter_that_does_not_load_leaves_no_process(self, started, stack, monkeypatch):
+        closed = []
+
+        async def fail(self, version: Version):
+            raise EngineError("vLLM cannot load it")
+
+        async def close(self):
+            closed.append(True)
+
+        monkeypatch.setattr(FakeBackend, "load", fail)
+        monkeypatch.setattr(FakeBackend, "close", close)
+        with pytest.raises(EngineError, match="cannot load"):
+            started(stack=stack)
+        assert closed == [True]
