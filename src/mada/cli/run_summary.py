@@ -1,13 +1,12 @@
 """What `mada show` prints: the state of a run, its training as sparklines, and its headline table."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mada.cli.runs_table import state_of
 from mada.cli.terminal import safe
-from mada.cli.training_view import duration
+from mada.cli.training_view import duration, sparkline
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from mada.report.reading import Source
     from mada.run import StoredRun
 
-BLOCKS = "▁▂▃▄▅▆▇█"
 WIDEST = 48
 """Characters of a sparkline: enough to see a course, and agents' names and numbers fit beside it."""
 
@@ -93,18 +91,6 @@ def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
     else:
         command = f"mada report {shlex.quote(safe(str(folder)))}"
         screen.print(f"for a page with tables, charts and every debate: {command}", soft_wrap=True)
-
-
-def sparkline(values: Sequence[float], *, low: float, high: float, width: int) -> str:
-    """Return values as a row of blocks on a given scale; more values than there is room are averaged in turn."""
-    shown = min(width, len(values))
-    means: list[float] = []
-    for place in range(shown):
-        part = values[place * len(values) // shown : (place + 1) * len(values) // shown]
-        means.append(sum(part) / len(part))
-    span = high - low
-    levels = [round((mean - low) / span * (len(BLOCKS) - 1)) if span else len(BLOCKS) // 2 for mean in means]
-    return "".join(BLOCKS[level] for level in levels)
 
 
 def _percent(share: float) -> str:

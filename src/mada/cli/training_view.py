@@ -222,14 +222,16 @@ class LiveView(TrainingView):
         return "–" if best is None else f"{percent(best.accuracy, 1)} ({best.step:,})"
 
 
-def sparkline(values: Sequence[float], *, width: int) -> str:
-    """Draw values between 0 and 1 as bars, at most `width` of them, each the mean of equally many steps."""
+def sparkline(values: Sequence[float], *, width: int, low: float = 0.0, high: float = 1.0) -> str:
+    """Draw values from `low` to `high` as bars, at most `width` of them, each the mean of equally many steps."""
     if not values:
         return ""
     columns = min(width, len(values))
     cuts = [len(values) * column // columns for column in range(columns + 1)]
     means = [sum(values[start:end]) / (end - start) for start, end in pairwise(cuts)]
-    return "".join(_BARS[min(len(_BARS) - 1, max(0, int(mean * len(_BARS))))] for mean in means)
+    # Where all values are the same there is neither high nor low.
+    shares = [(mean - low) / (high - low) if high > low else 0.5 for mean in means]
+    return "".join(_BARS[min(len(_BARS) - 1, max(0, int(share * len(_BARS))))] for share in shares)
 
 
 def percent(share: float | None, digits: int = 0) -> str:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from mada.cli import app
-from mada.cli.run_summary import sparkline
+from mada.cli.training_view import sparkline
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.run import Run
