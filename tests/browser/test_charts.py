@@ -1,13 +1,12 @@
 """The charts of report.html in a real browser: what they draw, what they say, and that titles stay text."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from importlib.resources import files
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from mada.report.figures.data import (
     AdvantageCounts,
@@ -31,28 +30,11 @@ from mada.report.figures.data import (
     VoteCurve,
     VotePoint,
 )
+from mada.report.page.page import SCRIPTS as PAGE_SCRIPTS
 
 pytestmark = pytest.mark.browser
 
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-SCRIPTS = (
-    "chart-canvas.js",
-    "charts.js",
-    "chart-points.js",
-    "chart-training.js",
-    "chart-flow.js",
-    "chart-critics.js",
-    "chart-advantages.js",
-    "chart-pairs.js",
-)
+SCRIPTS = [name for name in PAGE_SCRIPTS if name.startswith("chart")]
 COLOURS = (
     "--paper:#fff;--ink:#111;--muted:#555;--line:#ccc;--surface:#eee;--accent:#05a;--right:#174;--wrong:#a31;--green:#9c9;--red:#e99;"
     "--series-1:#07b;--series-2:#d50;--series-3:#0a7;--series-4:#c7a;--series-5:#a80;--series-6:#39c;--series-7:#64a"
@@ -159,21 +141,10 @@ def html_of(figures: tuple[FigureData, ...]) -> str:
     )
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("chromium is not installed")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def show(chromium: Browser) -> Iterator[Show]:
+def show(browser: Browser) -> Iterator[Show]:
     """Show charts in a window of a width; a test fails if the page had anything to complain about."""
-    context = chromium.new_context()
+    context = browser.new_context()
     complaints: list[str] = []
 
     def shown(*figures: FigureData, width: int = 900) -> Page:

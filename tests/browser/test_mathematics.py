@@ -2,38 +2,20 @@
 
 import json
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mada.report.page.page import SCRIPTS as PAGE_SCRIPTS
+
 pytestmark = pytest.mark.browser
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
 ROOT = Path(__file__).parents[2]
 ASSETS = ROOT / "src" / "mada" / "report" / "page" / "assets"
-SCRIPTS = (
-    "math-symbols.js",
-    "math-tokens.js",
-    "math-nodes.js",
-    "math-parser.js",
-    "math-commands.js",
-    "math-environments.js",
-    "math-segments.js",
-    "math.js",
-)
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+SCRIPTS = [name for name in PAGE_SCRIPTS if name.startswith("math")]
 ELEMENTS = """
     math semantics annotation mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover
     mtable mtr mtd mstyle mpadded mphantom code
@@ -72,17 +54,12 @@ const markup = (tex) => {
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    executable = shutil.which("chromium")
-    if executable is None:
-        pytest.skip("Chromium is not installed")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
-        page = browser.new_page()
-        page.set_content("<!doctype html><title>Mathematics</title><body></body>")
-        page.add_script_tag(content="\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS) + PROBE)
-        yield page
-        browser.close()
+def page(browser: Any) -> Iterator[Any]:
+    page = browser.new_page()
+    page.set_content("<!doctype html><title>Mathematics</title><body></body>")
+    page.add_script_tag(content="\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS) + PROBE)
+    yield page
+    page.close()
 
 
 def parts_of(page: Any, text: str) -> list[list[str]]:

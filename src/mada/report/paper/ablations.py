@@ -8,9 +8,8 @@ from mada.evaluation.statistics import welch_from_moments
 from mada.evaluation.summary import Summary
 from mada.report.document import Table
 from mada.report.numbers import counted, quoted
-from mada.report.paper.compared import Compared, comparison_columns, comparison_row
+from mada.report.paper.compared import Compared, comparison_columns, comparison_row, shaded_groups
 from mada.report.paper.lineup import STARS_EXPLAINED, about_the_test, averaged
-from mada.report.paper.shading import by_difference, largest_significant
 
 # As `mada.evaluation.ablations` names them; other systems of the same evaluation are rivals, not ablations.
 KINDS: tuple[Callable[[str], bool], ...] = (
@@ -51,20 +50,11 @@ def ablations_of(summary: Summary) -> Ablations | None:
 
 def ablations_table(ablations: Ablations) -> Table:
     """Return the table; the main setting has the first row."""
-    scale = largest_significant(one.comparison for kind in ablations.kinds for one in kind)
-    groups = [
-        tuple(
-            comparison_row(one, accuracy=shade, difference=shade)
-            for one in kind
-            for shade in [by_difference(one.comparison, scale=scale)]
-        )
-        for kind in ablations.kinds
-    ]
     return Table(
         "ablations",
         f"Ablations of {quoted(ablations.main.title)}",
         comparison_columns("setting", accuracy="accuracy"),
-        ((comparison_row(ablations.main),), *groups),
+        ((comparison_row(ablations.main),), *shaded_groups(ablations.kinds)),
         notes=_notes(ablations),
     )
 

@@ -1,10 +1,12 @@
 """Rows that compare: accuracy, difference with its standard error, 95 % interval and p (the paper's Tables 2, 4, 5)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mada.evaluation.statistics import Comparison, Estimate
 from mada.report.document import Cell, Column, Row, Shade
 from mada.report.numbers import NOTHING, p_text, points_text, uncertain_text
+from mada.report.paper.shading import by_difference, largest_significant
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,19 @@ def comparison_row(one: Compared, *, accuracy: Shade | None = None, difference: 
         Cell(interval_text(compared)),
         Cell(p_text(compared.p), compared.stars),
     )
+
+
+def shaded_groups(groups: Sequence[Sequence[Compared]]) -> list[tuple[Row, ...]]:
+    """Return rows with accuracy and difference shaded alike; the largest significant difference is the scale."""
+    scale = largest_significant(one.comparison for group in groups for one in group)
+    return [
+        tuple(
+            comparison_row(one, accuracy=shade, difference=shade)
+            for one in group
+            for shade in [by_difference(one.comparison, scale=scale)]
+        )
+        for group in groups
+    ]
 
 
 def interval_text(compared: Comparison) -> str:

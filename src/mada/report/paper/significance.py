@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from mada.evaluation.statistics import welch_from_moments
 from mada.report.document import Table
 from mada.report.numbers import quoted
-from mada.report.paper.compared import Compared, comparison_columns, comparison_row
+from mada.report.paper.compared import Compared, comparison_columns, comparison_row, shaded_groups
 from mada.report.paper.lineup import STARS_EXPLAINED, Lineup, about_the_test, averaged
-from mada.report.paper.shading import by_difference, largest_significant
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +37,12 @@ def significance_of(lineup: Lineup) -> Significance | None:
 
 def significance_table(significance: Significance) -> Table:
     """Return the table; the reference has the last row."""
-    scale = largest_significant(one.comparison for group in significance.rivals for one in group)
-    groups = [
-        tuple(
-            comparison_row(one, accuracy=shade, difference=shade)
-            for one in group
-            for shade in [by_difference(one.comparison, scale=scale)]
-        )
-        for group in significance.rivals
-    ]
     title = quoted(significance.reference.title)
     return Table(
         "significance",
         f"{title} against every other system",
         comparison_columns("system", accuracy="accuracy"),
-        (*groups, (comparison_row(significance.reference),)),
+        (*shaded_groups(significance.rivals), (comparison_row(significance.reference),)),
         notes=_notes(significance, title),
     )
 
