@@ -95,17 +95,13 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
         raise RecipeError(
             "got no recipe; give one, such as recipes/quickstart.toml, or --run with the folder of a run to go on with"
         )
-    if overrides:
-        raise RecipeError(
-            f"got {overrides[0]} without a recipe: a run keeps the recipe it began with; "
-            "give the recipe file too, and another --run for what is to be different"
-        )
     from mada.run import StoredRun
 
     stored = StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
+    from mada.recipe.loading import overridden
     from mada.team.seats import recipe_of
 
-    return recipe_of(stored), folder
+    return overridden(recipe_of(stored), overrides), folder
 
 
 def _run(

@@ -6,6 +6,7 @@ same recipe whose critics learn with GRPO's advantage, on the same generators an
 
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from mada.errors import RunError
 from mada.evaluation.ablations import ablations_of
@@ -29,6 +30,8 @@ NO_COUNTERFACTUAL = "no-counterfactual"
 
 class AblationRecipe(Section):
     """What decides the numbers of a run's ablations: the run, and what it is measured on."""
+
+    CHANGEABLE: ClassVar[tuple[str, ...]] = ("price_per_hour",)
 
     name: Text
     """What tables call it."""

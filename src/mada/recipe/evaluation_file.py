@@ -9,7 +9,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
@@ -82,7 +82,8 @@ class SystemSection(Section):
                 raise ValueError(f"a {self.kind} has no {field}; remove it, or choose another kind")
         if self.matched_to and (self.samples or self.kind not in ("vote", "weighted-vote", "judge")):
             raise ValueError("matched_to decides the number of samples of a vote, a weighted-vote or a judge alone")
-        if "rounds" in self.model_fields_set and self.kind != "debate":
+        # Not "was it set": a stored recipe sets everything, and must be one that can be read again.
+        if self.rounds != type(self).model_fields["rounds"].default and self.kind != "debate":
             raise ValueError(f"a {self.kind} has no rounds; remove it, or choose another kind")
         if self.samples and self.kind in ("single", "debate"):
             raise ValueError(f"a {self.kind} has one answer per agent; list the agents, or choose another kind")
@@ -99,6 +100,8 @@ class EvaluationInferenceSection(SamplingSection):
 class EvaluationRecipe(Section):
     """What an evaluation compares, complete and frozen."""
 
+    CHANGEABLE: ClassVar[tuple[str, ...]] = ("engine", "grading.workers", "price_per_hour")
+    """Keys that decide how it is computed and not what: it may go on with other values."""
     name: Text = "evaluation"
     """What people call it; the folder has this name by default."""
     seed: Seed = 0

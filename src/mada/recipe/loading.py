@@ -49,8 +49,18 @@ def load_recipe(path: Path | None, *, overrides: Sequence[str] = ()) -> Recipe:
 
 def changed_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return a recipe with some fields changed, by key; what does not go together is refused as in a file."""
+    return _assigned(
+        recipe, [Assignment(tuple(key.split(".")), value, f"{key}={value}") for key, value in changes.items()]
+    )
+
+
+def overridden(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """Return a recipe with `key=value` overrides, for a run that goes on."""
+    return _assigned(recipe, [assignment for text in overrides for assignment in parse_override(text)])
+
+
+def _assigned(recipe: Recipe, assigned: Sequence[Assignment]) -> Recipe:
     values = recipe.model_dump(mode="json")
-    assigned = [Assignment(tuple(key.split(".")), value, f"{key}={value}") for key, value in changes.items()]
     for assignment in assigned:
         assign(values, assignment)
     try:

@@ -3,7 +3,7 @@
 Without a file it is the paper's experiment; a file or an override changes single fields.
 """
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
@@ -27,6 +27,22 @@ from mada.recipe.values import Section, Seed, Text
 class Recipe(Section):
     """What to do: the whole method as one value."""
 
+    CHANGEABLE: ClassVar[tuple[str, ...]] = (
+        "engine",
+        "grading.workers",
+        *(
+            f"training.{field}"
+            for field in (
+                "checkpoint_every",
+                "checkpoint_minutes",
+                "keep_checkpoints",
+                "micro_batch_tokens",
+                "gradient_checkpointing",
+                "canary_tolerance",
+            )
+        ),
+    )
+    """Keys that decide how a run is computed and not what: it may go on with other values."""
     name: Text = "unnamed"
     """What people call this recipe; tables and pages show it (ours)."""
     seed: Seed = 0

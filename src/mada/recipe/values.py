@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationInfo
 
 NONE_WORD = "none"
 
@@ -39,7 +39,10 @@ def list_to_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
-def _text_to_path(value: Any) -> Any:
+def _text_to_path(value: Any, info: ValidationInfo) -> Any:
+    # A stored recipe is JSON, where pydantic makes the path itself and takes nothing but text.
+    if info.mode == "json":
+        return value
     # Path("") is the current folder, which nobody means by an empty text.
     return Path(value) if isinstance(value, str) and value.strip() else value
 

@@ -52,7 +52,8 @@ class Run(StoredRun):
         """Create the run, or continue the one that lies there if it has the same recipe.
 
         The recipe is any pydantic model whose `seed` is a whole number. A folder that holds something other
-        than a run, a run of another recipe, and a run in use are refused, and left as they were.
+        than a run, a run of another recipe, and a run in use are refused, and left as they were. Fields that the
+        recipe's class calls CHANGEABLE may differ; the session's entry in the manifest names them.
         """
         folder = Path(folder)
         plain = plain_recipe(recipe)
@@ -63,8 +64,7 @@ class Run(StoredRun):
             with accessible(folder):
                 if (folder / FILE).exists():
                     stored = read_manifest(folder)
-                    refuse_other_recipe(folder, stored.recipe, recipe)
-                    manifest = stored.resumed()
+                    manifest = stored.resumed(refuse_other_recipe(folder, stored.recipe, recipe))
                 else:
                     _refuse_strange_content(folder)
                     manifest = Manifest.of(folder.absolute().name, plain)

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, cast
@@ -46,11 +47,13 @@ class Session(Frozen):
     versions: dict[str, str]
     commit: Commit | None
     hardware: Hardware
+    changes: dict[str, JsonValue] = Field(default_factory=dict)  # what this session had otherwise than the recipe
 
     @classmethod
-    def begun_now(cls) -> Self:
+    def begun_now(cls, changes: Mapping[str, JsonValue] | None = None) -> Self:
         """This process's session, starting now."""
         return cls(
+            changes=dict(changes or {}),
             started_at=datetime.now(UTC),
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -94,9 +97,9 @@ class Manifest(Frozen):
             sessions=(Session.begun_now(),),
         )
 
-    def resumed(self) -> Self:
-        """With a session more."""
-        return self.model_copy(update={"sessions": (*self.sessions, Session.begun_now())})
+    def resumed(self, changes: Mapping[str, JsonValue] | None = None) -> Self:
+        """With a session more, in which some fields of the recipe are others."""
+        return self.model_copy(update={"sessions": (*self.sessions, Session.begun_now(changes))})
 
     def ended(self, *, by: str | None) -> Self:
         """With the latest session ended now."""
@@ -129,14 +132,21 @@ def recipe_differences(stored: dict[str, JsonValue], recipe: BaseModel) -> tuple
     return differences(_with_lost_fields(completed, stored), plain_recipe(recipe))
 
 
-def refuse_other_recipe(folder: Path, stored: dict[str, JsonValue], recipe: BaseModel) -> None:
-    """Raise with the list of differences unless the recipe is the stored one."""
+def refuse_other_recipe(folder: Path, stored: dict[str, JsonValue], recipe: BaseModel) -> dict[str, JsonValue]:
+    """Raise with the list of differences unless the recipe is the stored one, and return those that may be.
+
+    A recipe's class names in CHANGEABLE the keys that decide how a run is computed and not what: who ran out of memory
+    must be able to go on with fewer rows.
+    """
+    changeable: tuple[str, ...] = getattr(type(recipe), "CHANGEABLE", ())
     found = recipe_differences(stored, recipe)
-    if found:
+    refused = [one for one in found if not any(one.key == key or one.key.startswith(f"{key}.") for key in changeable)]
+    if refused:
         raise RunError(
-            f"{folder} was started with another recipe:\n{listed(found)}\n"
+            f"{folder} was started with another recipe:\n{listed(refused)}\n"
             "Give it the stored recipe to continue it, or start the new one in another folder"
         )
+    return {one.key: cast("JsonValue", one.given) for one in found}
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

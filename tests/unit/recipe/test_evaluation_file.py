@@ -1,5 +1,6 @@
 """Evaluation files: one with everything in it, and one mistake at a time."""
 
+import json
 import re
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from mada.errors import RecipeError
 from mada.problems.known import BENCHMARKS
-from mada.recipe.evaluation_file import SystemSection, is_evaluation_file, load_evaluation
+from mada.recipe.evaluation_file import EvaluationRecipe, SystemSection, is_evaluation_file, load_evaluation
+from mada.run.manifest import refuse_other_recipe
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 EVERYTHING = """
@@ -147,6 +149,17 @@ def test_what_is_not_said_is_as_in_the_paper(tmp_path):
     assert recipe.inference.model_dump() == {"temperature": 1.0, "top_p": 1.0, "top_k": None, "max_new_tokens": None}
     assert recipe.systems[0].rounds == 2
     assert recipe.agents["base"].dtype == "auto"
+
+
+@pytest.mark.parametrize("text", [EVERYTHING, SMALLEST])
+def test_a_stored_recipe_reads_back_and_may_lack_what_mada_gained_since(tmp_path, text):
+    recipe = load_evaluation(written(tmp_path, text))
+    stored = recipe.model_dump(mode="json")
+    assert EvaluationRecipe.model_validate_json(json.dumps(stored)) == recipe
+    del stored["engine"]["kind"], stored["engine"]["url"]
+    assert refuse_other_recipe(tmp_path, stored, recipe) == {}
+    fewer = recipe.model_copy(update={"engine": recipe.engine.model_copy(update={"rows": 3})})
+    assert refuse_other_recipe(tmp_path, stored, fewer) == {"engine.rows": 3}
 
 
 def test_none_is_a_word_here_too(tmp_path):

@@ -4,7 +4,7 @@ import socket
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, ValidationError
@@ -154,6 +154,23 @@ def test_another_recipe_is_refused_with_what_differs_and_what_to_do() -> None:
         "  training.rate: stored 1e-06, given 1e-05\n"
         "Give it the stored recipe to continue it, or start the new one in another folder"
     )
+
+
+def test_what_a_class_calls_changeable_may_differ_and_is_noted() -> None:
+    class Patient(Recipe):
+        CHANGEABLE: ClassVar[tuple[str, ...]] = ("training.steps", "nam")
+
+    stored = plain_recipe(Patient())
+    assert refuse_other_recipe(Path("runs/x"), stored, Patient()) == {}
+    more = Patient(training=Training(steps=20))
+    assert refuse_other_recipe(Path("runs/x"), stored, more) == {"training.steps": 20}
+    resumed = Manifest.of("x", stored).resumed({"training.steps": 20})
+    assert [session.changes for session in resumed.sessions] == [{}, {"training.steps": 20}]
+    assert resumed.recipe == stored
+    # A key is named whole: "nam" is not "name".
+    with pytest.raises(RunError, match="name: stored") as caught:
+        refuse_other_recipe(Path("runs/x"), stored, Patient(name="y", training=Training(steps=20)))
+    assert "steps" not in str(caught.value)
 
 
 def test_a_field_gained_since_counts_as_stored_with_its_default() -> None:
