@@ -1,11 +1,14 @@
 """Completions to learn from, cut into micro-batches. Axes: B completion, L place in the padded sequence.
 
-A micro-batch is one forward and backward pass. Its size is its rows times its width, padding included, which is what
-its memory follows. Rows are padded on the right: a causal model's real tokens never see what comes after them, so no
-attention mask is needed, and attention runs its fastest causal kernels.
+A micro-batch is one forward and backward pass. Its size is its tokens, padding included, which is what its memory
+follows. Rows are padded on the right: a causal model's real tokens never see what comes after them, so no attention
+mask is needed, and attention runs its fastest causal kernels.
+
+Where prompts are long, as a critic's are, most tokens of a group are the same prompt again and again. Then groups stay
+together, and each prompt is passed once for all completions that continue it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
@@ -46,6 +49,10 @@ class CreditedCompletion:
         return len(self.prompt_ids) + len(self.completion_ids)
 
 
+# The share of tokens that passing shared prompts once must save, to make up for a second, smaller pass.
+SHARE_FROM = 0.2
+
+
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
     """Rows that pass through the model together, in agent order."""
@@ -53,6 +60,8 @@ class MicroBatch:
     completions: tuple[CreditedCompletion, ...]
     places: tuple[int, ...]
     """Where each row stands among the completions that were cut."""
+    shares_prompts: bool = False
+    """Whether each prompt is passed once for all rows of an agent that continue it."""
 
     @property
     def width(self) -> int:
@@ -62,24 +71,19 @@ class MicroBatch:
     @property
     def size(self) -> int:
         """Tokens, padding included."""
-        return len(self.completions) * self.width
+        return (_shared_size if self.shares_prompts else _row_size)(self.completions)
 
     @property
     def padding(self) -> int:
         """Tokens that are padding."""
-        return self.size - sum(completion.length for completion in self.completions)
+        if not self.shares_prompts:
+            return self.size - sum(completion.length for completion in self.completions)
+        return self.size - sum(len(ids) for _, ids in self.prompts()[0]) - sum(self.completion_lengths)
 
     @property
     def completion_lengths(self) -> list[int]:
         """Tokens of each row's completion."""
         return [len(completion.completion_ids) for completion in self.completions]
-
-    @property
-    def shared_share(self) -> float:
-        """Share of the rows' tokens that belong to a prompt which an earlier row of the same agent has too."""
-        prompts, _ = self.prompts()
-        whole = sum(len(completion.prompt_ids) for completion in self.completions)
-        return (whole - sum(len(ids) for _, ids in prompts)) / sum(completion.length for completion in self.completions)
 
     def prompts(self) -> tuple[list[tuple[str, tuple[int, ...]]], list[int]]:
         """Return the different prompts with their agents, in agent order, and which of them each row continues."""
@@ -109,32 +113,30 @@ def padded(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def micro_batches(
-    completions: Sequence[CreditedCompletion], *, agents: Sequence[str], max_tokens: int
+    completions: Sequence[CreditedCompletion], *, agents: Sequence[str], max_tokens: int, share_prompts: bool = False
 ) -> list[MicroBatch]:
     """Cut completions into micro-batches of at most `max_tokens`; a longer sequence has one to itself.
 
-    Sequences of similar length go together, so that padding is small. Where it costs no padding, a micro-batch has
-    equally many rows of each agent, which adapted layers compute as plain blocks (see `Routing`). That is nice to
-    have with few agents: with three, padding costs more than rows by gate do.
+    With `share_prompts` groups are kept together and their prompts passed once, if that saves enough tokens.
     """
     place_of = {agent: place for place, agent in enumerate(agents)}
-    longest_first = sorted(range(len(completions)), key=lambda place: (-completions[place].length, place))
 
     def in_agent_order(places: Iterable[int]) -> list[int]:
         return sorted(places, key=lambda place: (place_of[completions[place].agent], -completions[place].length, place))
 
-    by_agent = groupby(in_agent_order(longest_first), key=lambda place: completions[place].agent)
-    # One row of each agent that has any left: first everybody's longest, then everybody's second, and so on.
-    tiers = [
-        [place for place in tier if place is not None]
-        for tier in zip_longest(*(list(places) for _, places in by_agent))
-    ]
-    lengths = [completion.length for completion in completions]
-    even = _cut(tiers, lengths, max_tokens)
-    tight = _cut([[place] for place in longest_first], lengths, max_tokens)
-    chosen = even if _size(even, lengths) <= _size(tight, lengths) else tight
-    ordered = [in_agent_order(places) for places in chosen]
-    return [MicroBatch(tuple(completions[place] for place in places), tuple(places)) for places in ordered]
+    def made(cut: Sequence[Sequence[int]], *, shares_prompts: bool) -> list[MicroBatch]:
+        ordered = [in_agent_order(places) for places in cut]
+        return [
+            MicroBatch(tuple(completions[place] for place in places), tuple(places), shares_prompts)
+            for places in ordered
+        ]
+
+    by_row = made(_cut_rows(completions, in_agent_order, max_tokens), shares_prompts=False)
+    if not share_prompts:
+        return by_row
+    by_group = made(_cut_groups(completions, max_tokens), shares_prompts=True)
+    whole, shared = (sum(batch.size for batch in batches) for batches in (by_row, by_group))
+    return by_group if shared <= (1 - SHARE_FROM) * whole and by_row else by_row
 
 
 def padding_share(batches: Sequence[MicroBatch]) -> float:
@@ -143,19 +145,62 @@ def padding_share(batches: Sequence[MicroBatch]) -> float:
     return sum(batch.padding for batch in batches) / size if size else 0.0
 
 
-def _cut(tiers: Sequence[Sequence[int]], lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+def _cut_rows(
+    completions: Sequence[CreditedCompletion], in_agent_order: Callable[[Iterable[int]], list[int]], max_tokens: int
+) -> list[list[int]]:
+    """Put sequences of similar length together, so that padding is small.
+
+    Where it costs no padding, a micro-batch has equally many rows of each agent, which adapted layers compute as plain
+    blocks (see `Routing`). That is nice to have with few agents: with three, padding costs more than rows by gate do.
+    """
+    longest_first = sorted(range(len(completions)), key=lambda place: (-completions[place].length, place))
+    by_agent = groupby(in_agent_order(longest_first), key=lambda place: completions[place].agent)
+    # One row of each agent that has any left: first everybody's longest, then everybody's second, and so on.
+    tiers = [
+        [place for place in tier if place is not None]
+        for tier in zip_longest(*(list(places) for _, places in by_agent))
+    ]
+
+    def size(places: Sequence[int]) -> int:
+        return _row_size([completions[place] for place in places])
+
+    even = _cut(tiers, size, max_tokens)
+    tight = _cut([[place] for place in longest_first], size, max_tokens)
+    return even if sum(map(size, even)) <= sum(map(size, tight)) else tight
+
+
+def _cut_groups(completions: Sequence[CreditedCompletion], max_tokens: int) -> list[list[int]]:
+    """Keep completions of one prompt and agent together, and groups with completions of similar length."""
+    groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for place, completion in enumerate(completions):
+        groups.setdefault((completion.agent, completion.prompt_ids), []).append(place)
+
+    def longest(places: Sequence[int]) -> tuple[int, int]:
+        return max(len(completions[place].completion_ids) for place in places), len(completions[places[0]].prompt_ids)
+
+    ordered = sorted(groups.values(), key=lambda places: (*(-length for length in longest(places)), places[0]))
+    return _cut(ordered, lambda places: _shared_size([completions[place] for place in places]), max_tokens)
+
+
+def _cut(tiers: Sequence[Sequence[int]], size: Callable[[Sequence[int]], int], max_tokens: int) -> list[list[int]]:
     """Fill micro-batches with whole tiers while they fit; a tier that is too large for one is cut itself."""
     cut: list[list[int]] = []
     for tier in tiers:
-        fits = len(tier) * max(lengths[place] for place in tier) <= max_tokens
-        for part in [list(tier)] if fits else [[place] for place in tier]:
+        for part in [list(tier)] if size(tier) <= max_tokens else [[place] for place in tier]:
             together = [*cut[-1], *part] if cut else part
-            if cut and len(together) * max(lengths[place] for place in together) <= max_tokens:
+            if cut and size(together) <= max_tokens:
                 cut[-1] = together
             else:
                 cut.append(part)
     return cut
 
 
-def _size(cut: Sequence[Sequence[int]], lengths: Sequence[int]) -> int:
-    return sum(len(places) * max(lengths[place] for place in places) for places in cut)
+def _row_size(rows: Sequence[CreditedCompletion]) -> int:
+    """Return the tokens of a pass in which every row has its own prompt."""
+    return len(rows) * max(row.length for row in rows)
+
+
+def _shared_size(rows: Sequence[CreditedCompletion]) -> int:
+    """Return the tokens of two passes, one over the different prompts and one over all completions."""
+    prompts = {(row.agent, row.prompt_ids) for row in rows}
+    return len(prompts) * max(len(ids) for _, ids in prompts) + len(rows) * max(len(row.completion_ids) for row in rows)

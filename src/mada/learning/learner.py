@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from mada.errors import LearningError
 from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches, padding_share
+from mada.learning.log_probs import can_share_prompts
 from mada.learning.loss import AGGREGATIONS
 from mada.learning.optimizer import StackedAdamW
 from mada.learning.passes import LearningPass, Lesson, learning_pass, policy_pass, reference_pass
@@ -32,6 +33,9 @@ from mada.learning.update_report import AgentReport, Canary, UpdateReport, agent
 from mada.models.adapters import AdapterStack
 from mada.models.norms import fuse_norms
 from mada.seeds import seed_for
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 __all__ = ["AgentReport", "Canary", "CreditedCompletion", "Learner", "UpdateReport"]
 
@@ -68,6 +72,10 @@ class Learner:
         by_device = CUDA_MICRO_BATCH_TOKENS if self._device.type == "cuda" else CPU_MICRO_BATCH_TOKENS
         self.micro_batch_tokens = settings.micro_batch_tokens or by_device
         self._times_out_of_memory = 0
+        # A block that is computed again in the backward pass cannot hand its keys on.
+        self._shares_prompts = not settings.gradient_checkpointing and can_share_prompts(
+            cast("PreTrainedModel", stack.model)
+        )
         self.optimizer = StackedAdamW(
             stack.parameters(),
             betas=(settings.adam_beta1, settings.adam_beta2),
@@ -172,7 +180,12 @@ class Learner:
         """Run a pass over micro-batches, and again over smaller ones while memory runs out."""
         completions = [lesson.completion for lesson in lessons]
         while True:
-            batches = micro_batches(completions, agents=self.stack.agents, max_tokens=self.micro_batch_tokens)
+            batches = micro_batches(
+                completions,
+                agents=self.stack.agents,
+                max_tokens=self.micro_batch_tokens,
+                share_prompts=self._shares_prompts,
+            )
             try:
                 return run(batches)
             except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError

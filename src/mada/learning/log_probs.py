@@ -29,8 +29,6 @@ from mada.models.head import logits_of, plain_head, trunk
 # Logits held at a time: 256 MiB in float32. For a vocabulary of 150,000 these are 440 tokens, enough to keep the
 # head's product bound by arithmetic rather than by reading its weights.
 CHUNK_LOGITS = 2**26
-# The share of tokens that passing shared prompts once must save, to make up for a second, smaller pass.
-SHARE_FROM = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +48,10 @@ def completion_log_probs(
 ) -> TokenLogProbs:
     """Return those of a micro-batch's completion tokens, row after row; only their hidden states see the head.
 
-    With a `route` prompts that several rows share are passed once, where that saves enough; without, rows belong to
-    whoever the caller has routed them to.
+    With a `route` prompts are passed once where the micro-batch was cut for that; without, rows belong to whoever the
+    caller has routed them to, each with its own prompt.
     """
-    if route is not None and batch.shared_share >= SHARE_FROM and _keeps_whole_cache(model):
+    if route is not None and batch.shares_prompts:
         hidden_TH = _hidden_by_prompt(model, batch, route)
     else:
         with route([completion.agent for completion in batch.completions]) if route else nullcontext():
@@ -107,7 +105,8 @@ def _hidden_by_prompt(model: PreTrainedModel, batch: MicroBatch, route: Route) -
     return hidden.flatten(0, 1).index_select(0, own_T)
 
 
-def _keeps_whole_cache(model: PreTrainedModel) -> bool:
+def can_share_prompts(model: PreTrainedModel) -> bool:
+    """Whether a prompt can be passed apart from what continues it: not where a window cuts off its keys."""
     return all(window is None for window in layer_windows(model.config.get_text_config()))
 
 

@@ -110,12 +110,8 @@ def learning_pass(
 def _learn(stack: AdapterStack, lessons: Sequence[Lesson], batch: MicroBatch, settings: TrainingSettings) -> Tensor:
     """Go forward and backward over a micro-batch; return the rows of `LessonTokens` for its tokens, as [6, T]."""
     model = cast("PreTrainedModel", stack.model)
-    if settings.gradient_checkpointing:  # a block that is computed again cannot hand its keys on
-        with stack.routed([lesson.completion.agent for lesson in lessons], learning=True):
-            policy = completion_log_probs(model, batch, temperature=settings.temperature)
-    else:
-        route = partial(stack.routed, learning=True)
-        policy = completion_log_probs(model, batch, temperature=settings.temperature, route=route)
+    route = partial(stack.routed, learning=True)
+    policy = completion_log_probs(model, batch, temperature=settings.temperature, route=route)
     log_probs_T = policy.log_probs_T
     own_T = log_probs_T.detach()
 

@@ -4,7 +4,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches
-from mada.learning.log_probs import SHARE_FROM, completion_log_probs, token_log_probs
+from mada.learning.log_probs import completion_log_probs, token_log_probs
 from mada.models.head import check_head, trunk
 
 KINDS = ["qwen2", "gemma2"]
@@ -138,13 +138,12 @@ def groups(*shapes):
         [("b", 9, [1, 1, 1])],
     ],
 )
-def test_prompts_passed_once_give_the_same_values_and_gradients(make_stack, shapes, monkeypatch):
-    batch = MicroBatch(tuple(groups(*shapes)), tuple(range(sum(len(lengths) for *_, lengths in shapes))))
-    assert batch.shared_share > SHARE_FROM
+def test_prompts_passed_once_give_the_same_values_and_gradients(make_stack, shapes):
+    completions = tuple(groups(*shapes))
     found = []
     for share in (True, False):
+        batch = MicroBatch(completions, tuple(range(len(completions))), share)
         stack = make_stack("a", "b")
-        monkeypatch.setattr("mada.learning.log_probs.SHARE_FROM", SHARE_FROM if share else 2.0)
         rows: list[int] = []
         next(iter(stack.layers.values())).register_forward_pre_hook(lambda _, x, rows=rows: rows.append(len(x[0])))
         made = completion_log_probs(stack.model, batch, temperature=TEMPERATURE, route=stack.routed)
@@ -158,10 +157,6 @@ def test_prompts_passed_once_give_the_same_values_and_gradients(make_stack, shap
         torch.testing.assert_close(once, each, rtol=1e-4, atol=1e-5 * float(each.abs().max()))
 
 
-def test_prompts_are_not_shared_between_agents_or_where_little_is_saved(make_stack):
-    batch = MicroBatch(tuple(groups(("a", 5, [4]), ("b", 5, [4]))), (0, 1))
-    assert batch.shared_share == 0
-    long = MicroBatch(tuple(groups(("a", 2, [30, 30]))), (0, 1))
-    assert long.shared_share == 2 / 64
+def test_prompts_are_not_shared_between_agents():
     same = tuple(CreditedCompletion(agent, (1, 2, 3), (4,), None, 1.0) for agent in ("a", "b"))
-    assert MicroBatch(same, (0, 1)).prompts() == ([("a", (1, 2, 3)), ("b", (1, 2, 3))], [0, 1])
+    assert MicroBatch(same, (0, 1), True).prompts() == ([("a", (1, 2, 3)), ("b", (1, 2, 3))], [0, 1])

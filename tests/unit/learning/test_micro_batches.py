@@ -23,15 +23,45 @@ def places_of_agents(batch):
     return [AGENTS.index(one.agent) for one in batch.completions]
 
 
-@given(COMPLETIONS, st.integers(1, 120))
-def test_every_completion_is_in_exactly_one_batch_that_fits(completions, max_tokens):
-    batches = micro_batches(completions, agents=AGENTS, max_tokens=max_tokens)
+@given(COMPLETIONS, st.integers(1, 120), st.booleans())
+def test_every_completion_is_in_exactly_one_batch_that_fits(completions, max_tokens, share):
+    batches = micro_batches(completions, agents=AGENTS, max_tokens=max_tokens, share_prompts=share)
     assert sorted(place for batch in batches for place in batch.places) == list(range(len(completions)))
     for batch in batches:
         assert batch.size <= max_tokens or len(batch.completions) == 1
         assert [completions[place] for place in batch.places] == list(batch.completions)
         assert places_of_agents(batch) == sorted(places_of_agents(batch))
-    assert batches == micro_batches(completions, agents=AGENTS, max_tokens=max_tokens)
+    assert batches == micro_batches(completions, agents=AGENTS, max_tokens=max_tokens, share_prompts=share)
+
+
+def group(agent, prompt, lengths, first=0):
+    return [completion(agent, prompt, length, first) for length in lengths]
+
+
+def test_long_prompts_are_passed_once_and_their_groups_stay_together():
+    """As critics' are: row by row these are about 500 tokens, with every prompt once about 140."""
+    completions = [*group("a", 40, [2, 1, 2, 1]), *group("b", 40, [1, 1, 1, 1]), *group("b", 40, [2, 2, 2, 2], first=9)]
+    shuffled = [completions[place] for place in (5, 9, 0, 6, 2, 11, 1, 8, 3, 7, 10, 4)]
+    batches = micro_batches(shuffled, agents=AGENTS, max_tokens=100, share_prompts=True)
+    assert [(batch.size, batch.padding) for batch in batches] == [(96, 2), (44, 0)]
+    assert [[(one.agent, one.prompt_ids[0]) for one in batch.completions] for batch in batches] == [
+        [("a", 0)] * 4 + [("b", 9)] * 4,
+        [("b", 0)] * 4,
+    ]
+    assert all(batch.shares_prompts for batch in batches)
+    assert not any(batch.shares_prompts for batch in micro_batches(shuffled, agents=AGENTS, max_tokens=100))
+
+
+@pytest.mark.parametrize(("prompt", "shares"), [(8, False), (9, True)])
+def test_prompts_are_passed_once_where_that_saves_a_fifth(prompt, shares):
+    """Three times prompt + 20 by row against prompt + 60: 84 and 68, 87 and 69."""
+    batches = micro_batches(group("a", prompt, [20] * 3), agents=AGENTS, max_tokens=500, share_prompts=True)
+    assert [batch.shares_prompts for batch in batches] == [shares]
+
+
+def test_a_group_too_large_for_one_pass_is_cut():
+    batches = micro_batches(group("a", 40, [2] * 8), agents=AGENTS, max_tokens=50, share_prompts=True)
+    assert [(len(batch.places), batch.size) for batch in batches] == [(5, 50), (3, 46)]
 
 
 @given(COMPLETIONS)
