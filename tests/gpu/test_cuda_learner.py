@@ -22,14 +22,25 @@ def completions(count, *, length=30):
         yield CreditedCompletion("ab"[number % 2], ids[:5], ids[5:], None, source.gauss(0, 1))
 
 
-def test_updates_are_the_cpus(make_stack):
+def groups(count, *, prompt=40, size=4):
+    """Completions of all lengths that continue a few long prompts, as critics' do."""
+    source = random.Random(1)
+    for number in range(count):
+        ids = tuple(source.randrange(100) for _ in range(prompt))
+        for _ in range(size):
+            reply = tuple(source.randrange(100) for _ in range(source.randint(1, 12)))
+            yield CreditedCompletion("ab"[number % 2], ids, reply, None, source.gauss(0, 1))
+
+
+@pytest.mark.parametrize("lessons", [list(completions(8)), list(groups(4))], ids=["own prompts", "shared prompts"])
+def test_updates_are_the_cpus(make_stack, lessons):
     found = []
     for device in ("cpu", "cuda"):
         stack = make_stack(device=device)
         start = {name: parameter.detach().cpu().clone() for name, parameter in stack.parameters().items()}
         learner = Learner(stack, SETTINGS, total_steps=10)
         for step in range(5):
-            learner.update(list(completions(8)), step=step)
+            learner.update(lessons, step=step)
         moved = [parameter.detach().cpu() - start[name] for name, parameter in stack.parameters().items()]
         found.append(torch.cat([one.flatten() for one in moved]))
     assert float((found[0] - found[1]).norm()) < 1e-3 * float(found[0].norm())

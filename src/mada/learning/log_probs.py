@@ -23,6 +23,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from mada.learning.batches import MicroBatch, padded
+from mada.models.attention import lengths_vary
 from mada.models.engines.local.network import layer_windows
 from mada.models.head import logits_of, plain_head, trunk
 
@@ -51,11 +52,12 @@ def completion_log_probs(
     With a `route` prompts are passed once where the micro-batch was cut for that; without, rows belong to whoever the
     caller has routed them to, each with its own prompt.
     """
-    if route is not None and batch.shares_prompts:
-        hidden_TH = _hidden_by_prompt(model, batch, route)
-    else:
-        with route([completion.agent for completion in batch.completions]) if route else nullcontext():
-            hidden_TH = _hidden_by_row(model, batch)
+    with lengths_vary(model.device):
+        if route is not None and batch.shares_prompts:
+            hidden_TH = _hidden_by_prompt(model, batch, route)
+        else:
+            with route([completion.agent for completion in batch.completions]) if route else nullcontext():
+                hidden_TH = _hidden_by_row(model, batch)
     ids_T = torch.tensor([token for one in batch.completions for token in one.completion_ids], device=model.device)
     return token_log_probs(model, hidden_TH, ids_T, temperature=temperature)
 

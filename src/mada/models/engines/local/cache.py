@@ -39,8 +39,8 @@ class CacheShape:
 class SlotCache:
     """Keys and values of every row: `keys_LSHCD` and `values_LSHCD`.
 
-    A row owns one slot for as long as it lives. Active rows lie in the first slots, so a step works on one slice; when
-    a row ends and nobody waits, the last row moves into its slot.
+    A row owns a slot while it lives. A step works on one slice, the first slots; when rows end and nobody waits, rows
+    from beyond move into their slots as soon as that makes the slice cheaper.
     """
 
     def __init__(self, shape: CacheShape, *, slots: int, context: int, device: torch.device) -> None:
@@ -60,7 +60,17 @@ class SlotCache:
         self.keys_LSHCD[layer, slots_N, :, :width] = keys_PHTD[prompts_N]
         self.values_LSHCD[layer, slots_N, :, :width] = values_PHTD[prompts_N]
 
-    def copy(self, source: int, targets: list[int], *, length: int) -> None:
+    def copy(self, source: int, targets_N: Tensor, *, length: int) -> None:
         """Copy a row's first positions into other slots."""
         for tensor in (self.keys_LSHCD, self.values_LSHCD):
-            tensor[:, targets, :, :length] = tensor[:, source, :, :length].unsqueeze(1)
+            tensor[:, targets_N, :, :length] = tensor[:, source, :, :length].unsqueeze(1)
+
+    def move(self, source: int, target: int, *, length: int) -> None:
+        """Copy one row's first positions into one other slot."""
+        for tensor in (self.keys_LSHCD, self.values_LSHCD):
+            tensor[:, target, :, :length] = tensor[:, source, :, :length]
+
+    def move_together(self, sources_N: Tensor, targets_N: Tensor, *, length: int) -> None:
+        """Copy the first positions of many rows into as many other slots, in few launches and by way of a copy."""
+        for tensor in (self.keys_LSHCD, self.values_LSHCD):
+            tensor[:, targets_N, :, :length] = tensor[:, sources_N, :, :length]

@@ -2,7 +2,7 @@
 
 A step of a compact model is a few hundred small kernels, and launching them one by one from Python takes longer than
 running them. A captured graph launches all of them at once, for a fixed number of rows: steps are captured for a ladder
-of sizes, and a step with fewer rows than its size computes some idle slots.
+of sizes, and a step with fewer rows than its size computes some idle slots, wherever they lie.
 """
 
 from dataclasses import dataclass
@@ -29,6 +29,8 @@ _LADDER = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320,
 _LADDER_STEP = 128
 _LENGTH_STEP = 256
 _WARM_UPS = 2
+# Moving rows together needs room for a copy of their keys: some 50 to 500 MiB for models of 0.5 to 8 billion weights.
+_MOVED_TOGETHER = 8192
 
 
 class CudaLlamaNetwork(LlamaNetwork):
@@ -90,14 +92,20 @@ def _project(projection: Projection, x: Tensor, gate_NKR: Tensor | None) -> Tens
 class GraphBatch(Batch):
     """A batch whose steps are captured once for each size, and replayed."""
 
+    moved_together = _MOVED_TOGETHER
+
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self._graphs: dict[tuple[int, int, bool], torch.cuda.CUDAGraph] = {}
         self._pool: object = None
 
+    def size_for(self, count: int) -> int:
+        """Return the captured size that steps over the first `count` slots replay."""
+        return min(_size(count), self.cache.slots)
+
     def step(self, count: int, *, longest: int, filtered: bool) -> Drawn:
-        """Draw the next token of the first `count` slots."""
-        size = min(_size(count), self.cache.slots)
+        """Draw the next token of the first `count` slots; some may be idle, and what they draw means nothing."""
+        size = self.size_for(count)
         # Captured lengths count only for networks that look at whole slices of the cache.
         own = getattr(self.network, "reads_own_lengths", False)
         length = self.cache.context if own else min(-(-longest // _LENGTH_STEP) * _LENGTH_STEP, self.cache.context)

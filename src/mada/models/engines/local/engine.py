@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -11,11 +12,16 @@ from transformers import PreTrainedModel
 
 from mada.errors import EngineError
 from mada.models.adapters import AdapterStack
+from mada.models.attention import lengths_vary
 from mada.models.engines.engine import Completion, EngineStatistics, Sampling
 from mada.models.engines.local.batch import Batch, Drawn
 from mada.models.engines.local.network import Prompts
-from mada.models.engines.local.rows import Request, Row
+from mada.models.engines.local.rows import Queue, Request, Row
 from mada.models.engines.local.setup import Limits, make_batch
+
+_slot = attrgetter("slot")
+_length = attrgetter("length")
+_filtered = attrgetter("filtered")
 
 
 class LocalEngine:
@@ -43,9 +49,14 @@ class LocalEngine:
         self._stack = stack
         self._vocabulary: int = model.config.get_text_config().vocab_size
         self._batch: Batch = make_batch(model, stack, self._limits)
-        self._waiting: deque[Request] = deque()
+        self._waiting = Queue()
+        # The living rows, in the order of their slots. Whether some have ended or were given up is noted when it
+        # happens, so that steps at which nothing ended need not look.
         self._rows: list[Row] = []
-        self._drawn: deque[tuple[list[Row], Drawn]] = deque()
+        self._ended = False
+        self._given_up = False
+        # What was drawn for whom; `None` where a slot was idle.
+        self._drawn: deque[tuple[Sequence[Row | None], Drawn]] = deque()
         self._serving: asyncio.Task[None] | None = None
         self.statistics = EngineStatistics()
 
@@ -68,7 +79,11 @@ class LocalEngine:
         # A task belongs to one event loop; after `asyncio.run` has ended, the next loop needs its own.
         if self._serving is None or self._serving.done() or self._serving.get_loop() is not request.result.get_loop():
             self._serving = asyncio.create_task(self._serve())
-        return await request.result
+        try:
+            return await request.result
+        except asyncio.CancelledError:
+            self._given_up = True
+            raise
 
     async def rest(self) -> None:
         """Keep everything: the cache is small beside what a learner needs, and captured steps refer to it."""
@@ -78,6 +93,7 @@ class LocalEngine:
 
     async def close(self) -> None:
         """Cancel what is still waiting."""
+        self._given_up = True
         for request in {*self._waiting, *(row.request for row in self._rows)}:
             request.result.cancel()
         if self._serving is not None and not self._serving.done():
@@ -108,6 +124,8 @@ class LocalEngine:
 
     async def _serve(self) -> None:
         """Work until nobody waits."""
+        # An event loop that has ended may have left requests behind that nobody waits for.
+        self._given_up = True
         try:
             while self._rows or self._waiting or self._drawn:
                 started = time.monotonic()
@@ -119,26 +137,44 @@ class LocalEngine:
             self._fail(error)
 
     def _work(self) -> None:
-        self._drop_cancelled()
+        if self._given_up:
+            self._drop_cancelled()
+        if self._ended:
+            self._drop_ended()
         self._admit()
         self._close_gaps()
         if self._rows:
-            rows = list(self._rows)
-            filtered = any(_is_filtered(row.request.sampling) for row in rows)
-            # A row that has just begun has a first token that the host has not seen yet.
-            longest = min(max(row.length for row in rows) + 1 + self._limits.lag, self.context)
-            drawn = self._batch.step(len(rows), longest=longest, filtered=filtered)
-            self.statistics.steps += 1
-            self.statistics.rows_stepped += len(rows)
-            self._drawn.append((rows, drawn))
+            self._step()
         # With a lag the device is already at the next step while the host looks at this one.
         while len(self._drawn) > (self._limits.lag if self._rows else 0):
             self._take(*self._drawn.popleft())
 
-    def _take(self, rows: list[Row], drawn: Drawn) -> None:
+    def _step(self) -> None:
+        """Draw every living row's next token; slots between them that are idle are computed too, and ignored."""
+        seats = self._seats()
+        # A row that has just begun has a first token that the host has not seen yet.
+        longest = min(max(map(_length, self._rows)) + 1 + self._limits.lag, self.context)
+        drawn = self._batch.step(len(seats), longest=longest, filtered=any(map(_filtered, self._rows)))
+        self.statistics.steps += 1
+        self.statistics.rows_stepped += len(self._rows)
+        self._drawn.append((seats, drawn))
+
+    def _seats(self) -> list[Row | None]:
+        """Return who lives in each slot up to the last row's, for later: rows may move before the tokens are there."""
+        seats: list[Row | None] = [None] * self._extent
+        for row in self._rows:
+            seats[row.slot] = row
+        return seats
+
+    @property
+    def _extent(self) -> int:
+        """How many slots a step must go over to reach every living row."""
+        return self._rows[-1].slot + 1 if self._rows else 0
+
+    def _take(self, seats: Sequence[Row | None], drawn: Drawn) -> None:
         tokens, log_probs = drawn.fetch()
-        for row, token, log_prob in zip(rows, tokens, log_probs, strict=True):
-            if row.done:
+        for row, token, log_prob in zip(seats, tokens, log_probs, strict=True):
+            if row is None or row.done:
                 continue
             self.statistics.generated_tokens += 1
             completion = row.take(token, log_prob)
@@ -146,6 +182,7 @@ class LocalEngine:
                 self._finish(row, completion)
 
     def _finish(self, row: Row, completion: Completion) -> None:
+        self._ended = True
         request = row.request
         request.rows.remove(row)
         request.finished[row.place] = completion
@@ -153,43 +190,52 @@ class LocalEngine:
             request.result.set_result([request.finished[place] for place in range(request.count)])
 
     def _drop_cancelled(self) -> None:
-        self._waiting = deque(request for request in self._waiting if not request.cancelled)
+        """Give up what nobody waits for any more."""
+        self._given_up = False
+        self._waiting.drop_cancelled()
         for row in self._rows:
             row.done = row.done or row.request.cancelled
-        self._rows = [row for row in self._rows if not row.done]
+        self._ended = True
+
+    def _drop_ended(self) -> None:
+        """Leave the slots of rows that have ended idle, for others to begin in."""
+        self._ended = False
+        idle = [row.slot for row in self._rows if row.done]
+        if idle:
+            self._rows = [row for row in self._rows if not row.done]
+            self._batch.clear(idle)
 
     def _admit(self) -> None:
         """Give free slots to whoever waits longest."""
-        free = sorted(set(range(self.slots)) - {row.slot for row in self._rows})
-        wanted = sum(request.count - request.started for request in self._waiting)
+        wanted = self._waiting.wanted
         # Reading prompts holds up all rows, so where that is dear a few slots are collected first.
-        if not wanted or (self._rows and len(free) < min(wanted, self._limits.admit_at_least)):
+        if not wanted or (self._rows and self.slots - len(self._rows) < min(wanted, self._limits.admit_at_least)):
             return
+        free = self._free(self.slots)
         fresh: list[Request] = []
         begun: list[Row] = []
         while self._waiting and free:
-            request = self._waiting[0]
+            request = self._waiting.first
             living = request.rows[0] if request.rows else None
-            rows = self._begin(request, free[: request.count - request.started])
+            rows = self._waiting.begin(free)
             del free[: len(rows)]
             begun += rows
+            self._rows += rows
             if living is None:
                 fresh.append(request)
             else:
-                self._batch.cache.copy(living.slot, [row.slot for row in rows], length=len(request.prompt_ids))
-            if request.started == request.count:
-                self._waiting.popleft()
+                slots = self._batch.whole([row.slot for row in rows])
+                self._batch.cache.copy(living.slot, slots, length=len(request.prompt_ids))
+        self._rows.sort(key=_slot)
         self._batch.place(begun)
         for chunk in _chunks(_alike(fresh), tokens=self._limits.prompt_tokens):
             self._read(chunk)
         self._draw_first(begun)
 
-    def _begin(self, request: Request, slots: list[int]) -> list[Row]:
-        rows = [Row(request, request.started + place, slot) for place, slot in enumerate(slots)]
-        request.started += len(rows)
-        request.rows += rows
-        self._rows += rows
-        return rows
+    def _free(self, below: int) -> list[int]:
+        """Return the slots below a bound in which no row lives."""
+        taken = set(map(_slot, self._rows))
+        return [slot for slot in range(below) if slot not in taken]
 
     def _read(self, alike: list[list[Request]]) -> None:
         """Read several prompts at once, each into the slots of all rows of all requests that begin with it."""
@@ -197,15 +243,16 @@ class LocalEngine:
         width = max(len(request.prompt_ids) for request in requests)
         padded = [[*request.prompt_ids, *[0] * (width - len(request.prompt_ids))] for request in requests]
         pairs = [(row.slot, place) for place, same in enumerate(alike) for request in same for row in request.rows]
-        device = self._batch.device
+        whole = self._batch.whole
         prompts = Prompts(
-            ids_PT=torch.tensor(padded, device=device),
-            lengths_P=torch.tensor([len(request.prompt_ids) for request in requests], device=device),
-            gate_PK=self._batch.gate(torch.tensor([request.agent for request in requests], device=device)),
-            slots_N=torch.tensor([slot for slot, _ in pairs], device=device),
-            prompts_N=torch.tensor([place for _, place in pairs], device=device),
+            ids_PT=whole(padded),
+            lengths_P=whole([len(request.prompt_ids) for request in requests]),
+            gate_PK=self._batch.gate(whole([request.agent for request in requests])),
+            slots_N=whole([slot for slot, _ in pairs]),
+            prompts_N=whole([place for _, place in pairs]),
         )
-        logits_PV = self._batch.network.read(prompts, self._batch.cache)
+        with lengths_vary(self._batch.device):
+            logits_PV = self._batch.network.read(prompts, self._batch.cache)
         for same, logits in zip(alike, logits_PV, strict=True):
             kept = logits.clone()
             for request in same:
@@ -217,21 +264,21 @@ class LocalEngine:
         for row in rows:
             assert row.request.last_logits is not None
             logits.append(row.request.last_logits)
-        filtered = any(_is_filtered(row.request.sampling) for row in rows)
+        filtered = any(map(_filtered, rows))
         self._drawn.append((rows, self._batch.begin(rows, torch.stack(logits), filtered=filtered)))
 
     def _close_gaps(self) -> None:
-        """Have the living rows lie in the first slots, in order, so that a step is one slice."""
-        count = len(self._rows)
-        taken = {row.slot for row in self._rows}
-        gaps = [slot for slot in range(count) if slot not in taken]
-        beyond = [row for row in self._rows if row.slot >= count]
-        if beyond:
-            lengths = [min(row.length + 1 + self._limits.lag, self.context) for row in beyond]
-            self._batch.move([row.slot for row in beyond], gaps, lengths=lengths)
-            for row, slot in zip(beyond, gaps, strict=True):
-                row.slot = slot
-        self._rows.sort(key=lambda row: row.slot)
+        """Move rows into idle slots nearer the front, if a step over fewer slots is cheaper and nobody wants them."""
+        room = self._batch.size_for(len(self._rows))
+        if self._waiting or self._batch.size_for(self._extent) <= room:
+            return
+        beyond = [row for row in self._rows if row.slot >= room]
+        gaps = self._free(room)[: len(beyond)]
+        lengths = [min(row.length + 1 + self._limits.lag, self.context) for row in beyond]
+        self._batch.move([row.slot for row in beyond], gaps, lengths=lengths)
+        for row, slot in zip(beyond, gaps, strict=True):
+            row.slot = slot
+        self._rows.sort(key=_slot)
 
     def _fail(self, error: Exception) -> None:
         for request in {*self._waiting, *(row.request for row in self._rows)}:
@@ -240,10 +287,6 @@ class LocalEngine:
         self._waiting.clear()
         self._rows.clear()
         self._drawn.clear()
-
-
-def _is_filtered(sampling: Sampling) -> bool:
-    return sampling.top_p < 1 or sampling.top_k is not None
 
 
 def _alike(requests: list[Request]) -> list[list[Request]]:
