@@ -9,6 +9,7 @@ counted are loading, grading and reports.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mada.learning.batches import SHARE_FROM
 from mada.learning.learner import CPU_MICRO_BATCH_TOKENS, CUDA_MICRO_BATCH_TOKENS
 from mada.learning.settings import TrainingSettings
 from mada.pipeline.calls import Calls
@@ -68,10 +69,14 @@ def sampling_seconds(calls: Calls, setting: Setting, *, share: float) -> float:
 def learning_seconds(calls: Calls, setting: Setting, settings: TrainingSettings, *, share: float) -> float:
     """Return how long it takes to learn from the completions, if all of them teach something."""
     measured = setting.machine.throughput
-    length = setting.prompt(calls, share) + calls.reply(share)
+    prompt, reply = setting.prompt(calls, share), calls.reply(share)
+    length = prompt + reply
+    tokens, once = calls.completions * length, calls.completions * (reply + prompt / calls.share_prompt)
+    if not settings.gradient_checkpointing and once <= (1 - SHARE_FROM) * tokens:
+        tokens = once  # the learner passes prompts once then
     each = measured.recomputing if settings.gradient_checkpointing else measured.learning
     passes = settings.updates_per_rollout * each + (measured.forward if settings.kl_coefficient else 0.0)
-    return calls.completions * length * passes * measured.slower_learning(setting.shape, length=length)
+    return tokens * passes * measured.slower_learning(setting.shape, length=length)
 
 
 def seconds_of(calls: Iterable[Calls], setting: Setting, settings: TrainingSettings, *, share: float) -> float:

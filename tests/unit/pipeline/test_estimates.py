@@ -66,11 +66,29 @@ def test_the_cpus_rates_are_those_of_the_page():
     assert tokens * CPU.activation_bytes == pytest.approx(grown * 2**20)
 
 
-def test_the_measured_step_of_a_team_is_found_again():
-    """48 completions of 512 tokens, prompts of 128: rollout 1.6 s, update 0.9 s."""
-    assert "rollout 1.6 s, update 0.9 s" in PAGE
-    assert sampling_seconds(ROLLOUTS, MEASURED, share=1.0) == pytest.approx(1.6, abs=0.05)
-    assert learning_seconds(ROLLOUTS, MEASURED, SETTINGS, share=1.0) == pytest.approx(0.9, abs=0.05)
+@pytest.mark.parametrize(("workload", "completions"), [("paper", 48), ("run", 384)])
+def test_the_measured_step_of_a_team_is_found_again(workload, completions):
+    """Completions of 512 tokens, prompts of 128; the estimate knows no differences between sizes of micro-batches."""
+    rollout, reference, learning = map(float, table_row(f"{workload} | local")[3:6])
+    calls = replace(ROLLOUTS, completions=completions, at_once=completions)
+    assert sampling_seconds(calls, MEASURED, share=1.0) == pytest.approx(rollout, rel=0.1)
+    assert learning_seconds(calls, MEASURED, SETTINGS, share=1.0) == pytest.approx(reference + learning, rel=0.12)
+
+
+def test_long_prompts_are_learnt_from_once():
+    """Groups of 8 with prompts of 128 + 3 × 512 tokens: 512 + 1664 / 8 tokens a completion instead of 512 + 1664."""
+    critics = replace(ROLLOUTS, responses=3, most_response=512)
+    setting = replace(MEASURED, window=4096)
+
+    def seconds(calls: Calls, settings: TrainingSettings = SETTINGS) -> float:
+        return learning_seconds(calls, setting, settings, share=1.0)
+
+    alone = replace(critics, share_prompt=1)
+    assert setting.prompt(critics, 1.0) == 128 + 1536
+    assert seconds(critics) == pytest.approx(seconds(alone) * (512 + 1664 / 8) / (512 + 1664))
+    again = replace(SETTINGS, gradient_checkpointing=True)
+    assert seconds(critics, again) == pytest.approx(seconds(alone, again))
+    assert seconds(replace(alone, share_prompt=2, responses=0)) == pytest.approx(seconds(replace(alone, responses=0)))
 
 
 def test_activations_scale_from_one_measurement_to_the_other():
