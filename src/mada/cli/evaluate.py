@@ -109,6 +109,10 @@ def ablate(
     benchmarks: BenchmarksOption = None,
     seeds: SeedsOption = None,
     problems: ProblemsOption = None,
+    systems: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Some systems beside the team, with commas between; without it all."),
+    ] = None,
     price: PriceOption = None,
     out: OutOption = None,
 ) -> None:
@@ -120,7 +124,7 @@ def ablate(
     from mada.run import StoredRun
 
     StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
-    names = _names(benchmarks)
+    names, chosen = _names(benchmarks), _names(systems)
     place = out or folder / "ablations"
     with _following(f"mada ablate --run {shlex.quote(str(folder))}") as view:
         from mada.pipeline.ablate import ablate as take_apart
@@ -131,6 +135,7 @@ def ablate(
             seeds=seeds,
             problems=problems,
             benchmarks=tuple(names) if names else None,
+            systems=tuple(chosen) if chosen else None,
             price_per_hour=price or None,
             out=out,
         )

@@ -4,13 +4,14 @@ Everything lies in the run's folder: `ablations/` is an evaluation like any othe
 same recipe whose critics learn with GRPO's advantage, on the same generators and the same examples (A3).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from mada.errors import RunError
 from mada.evaluation.ablations import ablations_of
-from mada.evaluation.plan import EvaluationPlan
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.pipeline.borrowing import SHARED_STAGES, borrow_stages
 from mada.pipeline.cast import Cast, Member
 from mada.pipeline.contest import Contest, with_parameters
@@ -21,6 +22,7 @@ from mada.pipeline.running import run_recipe
 from mada.problems import load_problems
 from mada.recipe import Recipe
 from mada.recipe.values import Count, OrNone, Positive, Section, Seed, SomeNames, Text
+from mada.recipe.wording import did_you_mean
 from mada.run import Run, StoredRun
 from mada.team.seats import ADAPTERS, recipe_of, team_seats
 
@@ -45,6 +47,8 @@ class AblationRecipe(Section):
     """Times every system answers every benchmark."""
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all."""
+    systems: OrNone[SomeNames] = None
+    """Ablations and rivals beside the team itself, families by their name; none means all of them."""
     price_per_hour: OrNone[Positive] = None
     """Price of an hour of the device, for costs in money."""
 
@@ -56,12 +60,14 @@ def ablate(
     seeds: int | None = None,
     problems: int | None = None,
     benchmarks: tuple[str, ...] | None = None,
+    systems: tuple[str, ...] | None = None,
     price_per_hour: float | None = None,
     out: Path | None = None,
 ) -> Path:
     """Train what must be trained, evaluate every ablation and every rival, and return where the results lie.
 
-    What is not given is as in the run's recipe; the results lie in its folder, unless `out` is given.
+    `systems` names some of them instead; the team itself is always there. What is not given is as in the run's recipe;
+    the results lie in its folder, unless `out` is given.
     """
     stored = StoredRun.read(folder)
     recipe = recipe_of(stored)
@@ -74,13 +80,17 @@ def ablate(
         benchmarks=benchmarks or evaluation.benchmarks,
         seeds=seeds or evaluation.seeds,
         problems=problems or evaluation.problems,
+        systems=systems,
         price_per_hour=price_per_hour,
     )
+    _refuse_unknown(wanted, recipe)
     place = out or stored.folder / FOLDER
     for name in wanted.benchmarks:  # a mistake in a name should not leave a folder behind
         load_problems(name, folder=recipe.data.folder, limit=wanted.problems)
     with Run.open(place, wanted) as run:
-        other = _train_without(stored, recipe, stored.folder / NO_COUNTERFACTUAL, watch=watch)
+        other = None
+        if wanted.systems is None or NO_COUNTERFACTUAL in wanted.systems:
+            other = _train_without(stored, recipe, stored.folder / NO_COUNTERFACTUAL, watch=watch)
         run_contest(run, _contest(recipe, stored.folder, wanted, other), watch=watch, earlier=[stored])
     return place
 
@@ -95,6 +105,17 @@ def _refuse_unfinished(run: StoredRun, recipe: Recipe) -> None:
             f"{run.folder} has not finished its training ({missing[0]} is missing); "
             f"`mada run --run {run.folder}` goes on with it"
         )
+
+
+def _refuse_unknown(wanted: AblationRecipe, recipe: Recipe) -> None:
+    generators, critics = team_seats(recipe)
+    others = critics if recipe.critics.advantage == "counterfactual" else ()
+    ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=others)
+    # A member is measured with its family.
+    known = [system.name for system in (*systems_of(recipe), *ablations) if "/" not in system.name]
+    for name in wanted.systems or ():
+        if name not in known:
+            raise RunError(f"{name!r} is no system here{did_you_mean(name, known)} (systems: {', '.join(known)})")
 
 
 def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, watch: RunObserver) -> Path | None:
@@ -117,7 +138,7 @@ def _contest(recipe: Recipe, folder: Path, wanted: AblationRecipe, other: Path |
     if other:
         cast = {**cast, **{name: Member(recipe.model, other / ADAPTERS / seat) for name, seat in others.items()}}
     ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=tuple(others))
-    systems = with_parameters([*systems_of(recipe), *ablations], cast)
+    systems = with_parameters(_chosen([*systems_of(recipe), *ablations], wanted), cast)
     return replace(
         contest_of(recipe, folder),
         plan=EvaluationPlan.of(systems, reference=TEAM, benchmarks=wanted.benchmarks),
@@ -125,3 +146,9 @@ def _contest(recipe: Recipe, folder: Path, wanted: AblationRecipe, other: Path |
         seeds=wanted.seeds,
         problems=wanted.problems,
     )
+
+
+def _chosen(systems: Sequence[PlannedSystem], wanted: AblationRecipe) -> list[PlannedSystem]:
+    """Return the wanted systems with their families' members, and the team."""
+    names = {TEAM, *(wanted.systems or ())}
+    return [system for system in systems if wanted.systems is None or system.name.split("/")[0] in names]

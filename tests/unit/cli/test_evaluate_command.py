@@ -223,6 +223,20 @@ def test_ablations_and_rivals_in_one_command(finished, tmp_path):
     assert len({(one / "adapter_model.safetensors").read_bytes() for one in generators}) == 1
 
 
+def test_some_ablations_are_the_team_and_what_was_asked_for(finished, refused, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(finished.folder, folder)
+    message = refused("ablate", "--run", folder, "--systems", "rounds-3,homogenous")
+    assert "'homogenous' is no system here; did you mean 'homogeneous'? (systems: single, debate," in message
+    assert not (folder / "ablations").exists()
+    mada("ablate", "--run", folder, "--systems", "rounds-3,homogeneous")
+    summary = read_summary(StoredRun.read(folder / "ablations"))
+    assert summary is not None
+    assert [one.system.name for one in summary.systems] == ["mada", "rounds-3", "homogeneous"]
+    assert len(summary.systems[2].system.members) == 4
+    assert not (folder / "no-counterfactual").exists(), "critics that nobody asked for are not trained"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
