@@ -195,7 +195,7 @@ def test_pages_hold_rows_of_their_own_length():
 
 def test_the_engines_own_limits_are_used():
     assert setup._ROWS == ENGINE_ROWS
-    assert setup._SHARE_OF_FREE == CACHE_SHARE
+    assert setup.SHARE_OF_FREE == CACHE_SHARE
 
 
 def test_the_machine_is_a_gpu_if_there_is_one(monkeypatch):

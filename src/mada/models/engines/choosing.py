@@ -1,7 +1,7 @@
 """Which engine samples a model: our own, vLLM, or a server; and why.
 
 Measured on an H200 with a model of 1.5 billion parameters (docs/performance.md), the local engine is ahead of vLLM
-wherever its rows fit, from 16 of them on, and it shares the learner's tensors. It keeps a slot of the whole window for
+with as many rows, from 16 of them on, and it shares the learner's tensors. It keeps a slot of the whole window for
 every row, so long windows and large models leave it few rows; vLLM keeps pages, and holds as many rows as their real
 lengths allow.
 """
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from mada.errors import EngineError
+from mada.models.engines.local.setup import SHARE_OF_FREE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 EngineKind = Literal["local", "vllm", "openai"]
-FEWEST_ROWS = 48
-"""Rows that keep a GPU busy: with fewer, a decoding step costs nearly the same and yields less."""
-SHARE_FOR_ROWS = 0.8
-"""Of the memory that the weights leave, what keys and values may have."""
+FEWEST_ROWS = 80
+"""Rows from which on the local engine is faster than vLLM was with any number of them (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ def _automatic(
     if around.gpu_bytes is None:
         return EngineChoice("local", "there is no GPU", is_matter_of_course=True)
     width = 2
-    free = SHARE_FOR_ROWS * (around.gpu_bytes - parameters() * width)
+    free = SHARE_OF_FREE["cuda"] * (around.gpu_bytes - parameters() * width)
     rows = max(0, int(free // (cache_bytes_per_token(config, width=width) * window)))
     held = f"{rows:,} rows of {window:,} tokens fit"
     if rows >= FEWEST_ROWS:

@@ -27,26 +27,26 @@ def test_what_a_token_takes():
 
 
 def test_many_rows_are_ours():
-    # By hand: 0.8 · (139 GiB − 3.09 GB) / (28,672 · 4,608) = 885.03…
+    # By hand: 0.4 · (139 GiB − 3.09 GB) / (28,672 · 4,608) = 442.51…
     chosen = choice()
     assert (chosen.kind, chosen.is_matter_of_course) == ("local", False)
-    assert chosen.reason == "885 rows of 4,608 tokens fit, and with so many it is the faster one"
-    assert str(chosen).startswith("local engine: 885 rows")
+    assert chosen.reason == "442 rows of 4,608 tokens fit, and with so many it is the faster one"
+    assert str(chosen).startswith("local engine: 442 rows")
 
 
 def test_few_rows_are_for_pages_where_there_are_any():
     long = 131_072
     assert str(choice(window=long)) == (
-        "vllm engine: only 31 rows of 131,072 tokens fit as whole slots, and vLLM keeps pages"
+        "vllm engine: only 15 rows of 131,072 tokens fit as whole slots, and vLLM keeps pages"
     )
     without = choice(window=long, around=Surroundings(139 * GIB, has_vllm=False))
     assert without.kind == "local"
-    assert without.reason.startswith("vLLM is not installed; only 31 rows of 131,072 tokens fit")
+    assert without.reason.startswith("vLLM is not installed; only 15 rows of 131,072 tokens fit")
 
 
 def test_the_border():
     parameters = 10**9
-    free = FEWEST_ROWS * PER_TOKEN * 1_000 / 0.8
+    free = FEWEST_ROWS * PER_TOKEN * 1_000 / 0.4
     around = Surroundings(int(free) + 1 + 2 * parameters, has_vllm=True)
     assert choice(window=1_000, around=around, parameters=parameters).kind == "local"
     assert choice(window=1_001, around=around, parameters=parameters).kind == "vllm"

@@ -23,7 +23,7 @@ _ROWS = {"cpu": 64, "cuda": 512}
 # Prompt tokens read in one pass: enough to fill the device, few enough that waiting rows are not held up for long.
 _PROMPT_TOKENS = {"cpu": 2048, "cuda": 16384}
 # Without a budget, this share of the memory that is free when the engine starts; the learner needs the rest.
-_SHARE_OF_FREE = {"cpu": 0.25, "cuda": 0.4}
+SHARE_OF_FREE = {"cpu": 0.25, "cuda": 0.4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Limits:
         if rows is not None and rows < 1:
             raise EngineError(f"an engine needs room for at least 1 row, got {rows}")
         wanted = rows or _ROWS[kind]
-        budget = kv_memory if kv_memory is not None else int(_SHARE_OF_FREE[kind] * _free_memory(model.device))
+        budget = kv_memory if kv_memory is not None else int(SHARE_OF_FREE[kind] * _free_memory(model.device))
         on_gpu = kind == "cuda"
         return cls(
             context=context,
