@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from mada.learning.observing import TrainingObserver
     from mada.run import StageMark
 
+ENOUGH_TO_TELL = 50
+SHARE_TO_TELL = 0.02
+"""How much of a stage must be done before the time left is estimated: so many, or this share of the rest."""
+
 
 class RunView:
     """Follows a run: a live bar or the training's table in a terminal, plain lines everywhere else."""
@@ -95,8 +99,11 @@ class RunView:
         self._bar.update(self._bar.task_ids[0], completed=done, note=note)
 
     def _seconds_left(self, done: int, of: int) -> float | None:
-        fresh = done - (self._first_done or 0)
-        return (time.monotonic() - self._started) / fresh * (of - done) if fresh > 0 else None
+        fresh, left = done - (self._first_done or 0), of - done
+        # Many are under way at once, so the first comes late and others right behind it: of few nothing can be told.
+        if not fresh or fresh < min(ENOUGH_TO_TELL, SHARE_TO_TELL * left):
+            return None
+        return (time.monotonic() - self._started) / fresh * left
 
     def _print(self, line: str, *, style: str | None = None) -> None:
         self._console.print(line, style=style, soft_wrap=True)

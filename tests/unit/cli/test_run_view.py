@@ -95,6 +95,27 @@ def test_a_file_gets_a_line_at_first_and_then_every_ten_seconds(clock):
     ]
 
 
+def test_of_the_first_few_no_time_is_told(clock):
+    """49 of 5,000 say nothing yet, 50 do; of 100 that are left, 2 do."""
+    watch, console = view()
+    watch.stage_started("evaluate", 5, 6)
+    for done in (0, 49, 50, 4900):
+        watch.progressed(done, 5000)
+        clock[0] += 10
+    lines = shown(console).splitlines()[1:]
+    assert lines[:2] == ["evaluate: 0 of 5,000", "evaluate: 49 of 5,000"]
+    assert lines[2].startswith("evaluate: 50 of 5,000, 33 min left")
+    watch, console = view()
+    watch.stage_started("evaluate", 5, 6)
+    for done in (4899, 4900, 4901):
+        watch.progressed(done, 5000)
+        clock[0] += 10
+    assert shown(console).splitlines()[2:] == [
+        "evaluate: 4,900 of 5,000",
+        "evaluate: 4,901 of 5,000, 16 min left",
+    ]
+
+
 def test_a_note_stands_behind_the_time(clock):
     watch, console = view()
     watch.stage_started("evaluate", 5, 6)
