@@ -127,13 +127,14 @@ def bill_of(
 ) -> Bill:
     """Say what an evaluation took, and what the sharing of samples spared it.
 
-    `sampled` is counted in the samples; without it the efforts say how much it was, less what kills made them lose.
+    `sampled` is counted in the samples. The efforts say it too, less what kills made them lose; they say more where
+    somebody has removed the samples, which are most of a run's bytes.
     """
     scores = grid.scores.values()
     seconds = sum(effort.seconds for effort in efforts)
     timed = sum(effort.generated_tokens for effort in efforts)
-    if sampled is None:
-        sampled = Sampled(sum(effort.completions for effort in efforts), timed)
+    told = Sampled(sum(effort.completions for effort in efforts), timed)
+    sampled = told if sampled is None or told.completions > sampled.completions else sampled
     return Bill(
         completions=Demand(sum(score.calls for score in scores), sampled.completions),
         generated_tokens=Demand(sum(score.generated_tokens for score in scores), sampled.tokens),

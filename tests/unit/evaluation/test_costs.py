@@ -6,6 +6,7 @@ from mada.evaluation.costs import Costs, Demand, RoundCost, bill_of, costs_of
 from mada.evaluation.effort import Effort
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.samples import Sampled
 from mada.evaluation.scores import Score
 
 SINGLE = PlannedSystem(name="single", title="Single", generators=("g",), parameters=0)
@@ -135,6 +136,15 @@ def test_the_bill_of_the_whole_evaluation(grid):
     assert (bill.seconds, bill.busy_seconds, bill.accelerator_seconds) == (100, 80, 200)
     assert bill.tokens_per_second == 10
     assert bill.money == pytest.approx(0.2)
+
+
+def test_samples_are_counted_where_a_kill_lost_an_effort_and_efforts_where_samples_were_removed(grid):
+    def sampled(completions: int, tokens: int) -> tuple[Demand, Demand]:
+        bill = bill_of(grid, ON_ACCELERATORS, sampled=Sampled(completions, tokens))
+        return bill.completions, bill.generated_tokens
+
+    assert sampled(12, 1100) == (Demand(15, 12), Demand(1140, 1100))
+    assert sampled(2, 90) == (Demand(15, 10), Demand(1140, 1000))
 
 
 def test_a_bill_on_a_cpu_and_one_that_nobody_recorded(grid):
