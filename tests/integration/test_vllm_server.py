@@ -1,4 +1,4 @@
-"""Engine and commands against vLLM's own server, on a CPU: `make vllm` installs one apart and runs this."""
+"""Engines and commands against vLLM itself, on a CPU: `make vllm` installs it apart and runs this."""
 
 import asyncio
 import json
@@ -25,7 +25,8 @@ PYTHON = os.environ.get("MADA_VLLM_PYTHON")
 pytestmark = pytest.mark.skipif(PYTHON is None, reason="MADA_VLLM_PYTHON names no Python with vLLM; `make vllm` does")
 
 RUNNING = Path(__file__).resolve().parents[1] / "vllm_server" / "running.py"
-NANO = Path(__file__).resolve().parents[2] / "src" / "mada" / "models" / "nano"
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+NANO = SOURCES / "mada" / "models" / "nano"
 AGENTS = ("generator-1", "generator-2", "critic-1")
 MODELS = {None: "mada-nano", **{agent: agent for agent in AGENTS}}
 QUESTIONS = ("Calculate 64 + 57 - 38.", "Calculate 9 - 4 + 71.", "Calculate 12 + 30 - 7 + 5.")
@@ -141,3 +142,24 @@ def test_a_debate_through_the_server_is_the_debate_held_here(served):
     there = said("--server", served.url)
     assert [len(one) for one in there] == [3, 3]
     assert there == said()
+
+
+def test_an_update_reaches_vllm_and_nothing_of_before_is_left(tmp_path):
+    """VllmEngine in the other environment, which has no pytest: a script there prints what is asserted here."""
+    assert PYTHON is not None
+    environment = os.environ | {"PYTHONPATH": str(SOURCES), "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [PYTHON, RUNNING.with_name("updates.py")],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    for when in ("first", "updated"):
+        found = report[when]
+        assert found["adapters"] < 1e-3
+        assert found["base"] < 1e-3
+        assert found["greedy as here"] == found["greedy"] == 9
+        assert found["distinct greedy"] >= 3
+    assert report["older samples"] > 0.1, "what was sampled before the update is unlikely after it"
+    assert report["loaded"] == report["current"] == [3, 4]
+    assert report["files"] == 2
