@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from mada.learning.batches import SHARE_FROM
 from mada.learning.learner import CPU_MICRO_BATCH_TOKENS, CUDA_MICRO_BATCH_TOKENS
 from mada.learning.settings import TrainingSettings
+from mada.models.engines.local.setup import ROWS
 from mada.pipeline.calls import Calls
-from mada.pipeline.machine import ENGINE_ROWS, Machine
+from mada.pipeline.machine import Machine
 from mada.pipeline.throughput import Shape
 
 QUARTER, ALL = 0.25, 1.0
@@ -45,7 +46,7 @@ class Setting:
     @property
     def rows(self) -> int:
         """Rows that the engine has; 0 when not one fits."""
-        return min(self.wanted_rows or ENGINE_ROWS[self.machine.kind], self.cache_budget // max(1, self.slot))
+        return min(self.wanted_rows or ROWS[self.machine.kind], self.cache_budget // max(1, self.slot))
 
     def prompt(self, calls: Calls, share: float) -> float:
         """Return the length of a prompt; questions are taken to be as long as those that were measured with."""

@@ -5,16 +5,12 @@ from dataclasses import dataclass
 
 import torch
 
+from mada.models.engines.local.setup import MOST_FREE_ON_A_CPU, SHARE_OF_FREE
 from mada.pipeline.throughput import CPU, GIB, H200, Throughput
 
 SMALL_MODEL = 100_000_000
 """Parameters up to which a recipe is taken to be meant for a CPU where no GPU is."""
 H200_BYTES = 139 * GIB
-# What mada's own engine takes without being told, as in mada.models.engines.local.setup (a test holds them together):
-# rows at once, and the share of free memory that keys and values may have; of a CPU's memory no more than 8 GiB count.
-ENGINE_ROWS = {"cpu": 64, "cuda": 512}
-CACHE_SHARE = {"cpu": 0.25, "cuda": 0.4}
-_MOST_FREE_ON_A_CPU = 8 * GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +42,4 @@ class Machine:
     def cache_budget(self, *, held: int) -> int:
         """Return the bytes that the engine gives to keys and values beside what is held already."""
         free = max(0, self.memory - held)
-        return int(CACHE_SHARE[self.kind] * (free if self.is_gpu else min(free, _MOST_FREE_ON_A_CPU)))
+        return int(SHARE_OF_FREE[self.kind] * (free if self.is_gpu else min(free, MOST_FREE_ON_A_CPU)))

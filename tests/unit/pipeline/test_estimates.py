@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from mada.learning.settings import TrainingSettings
-from mada.models.engines.local import setup
 from mada.pipeline.advice import advice
 from mada.pipeline.calls import Calls
 from mada.pipeline.estimates import (
@@ -19,7 +18,7 @@ from mada.pipeline.estimates import (
     sampling_seconds,
     seconds_of,
 )
-from mada.pipeline.machine import CACHE_SHARE, ENGINE_ROWS, H200_BYTES, Machine
+from mada.pipeline.machine import H200_BYTES, Machine
 from mada.pipeline.quantities import in_bytes, in_millions, in_time
 from mada.pipeline.throughput import CPU, GIB, H200, Shape
 from mada.recipe import load_recipe
@@ -191,11 +190,6 @@ def test_a_micro_batch_is_its_limit_or_its_longest_sequence_or_all_there_is():
 
 def test_pages_hold_rows_of_their_own_length():
     assert paged_rows(ROLLOUTS, MEASURED) == int(int(0.4 * H200_BYTES) / ((128 + 128) * 28_672))
-
-
-def test_the_engines_own_limits_are_used():
-    assert setup._ROWS == ENGINE_ROWS
-    assert setup.SHARE_OF_FREE == CACHE_SHARE
 
 
 def test_the_machine_is_a_gpu_if_there_is_one(monkeypatch):

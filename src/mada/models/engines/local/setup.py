@@ -19,11 +19,12 @@ from mada.models.engines.local.network import Network, Prompts
 _log = logging.getLogger(__name__)
 
 # Rows beyond these make a step longer by about as much as they add.
-_ROWS = {"cpu": 64, "cuda": 512}
+ROWS = {"cpu": 64, "cuda": 512}
 # Prompt tokens read in one pass: enough to fill the device, few enough that waiting rows are not held up for long.
 _PROMPT_TOKENS = {"cpu": 2048, "cuda": 16384}
 # Without a budget, this share of the memory that is free when the engine starts; the learner needs the rest.
 SHARE_OF_FREE = {"cpu": 0.25, "cuda": 0.4}
+MOST_FREE_ON_A_CPU = 8 * GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Limits:
             raise EngineError("the model does not say how long its window is; give LocalEngine a context")
         if rows is not None and rows < 1:
             raise EngineError(f"an engine needs room for at least 1 row, got {rows}")
-        wanted = rows or _ROWS[kind]
+        wanted = rows or ROWS[kind]
         budget = kv_memory if kv_memory is not None else int(SHARE_OF_FREE[kind] * _free_memory(model.device))
         on_gpu = kind == "cuda"
         return cls(
@@ -125,4 +126,4 @@ def _free_memory(device: torch.device) -> int:
         return torch.cuda.mem_get_info(device)[0]
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     # A container may have less than the machine says, and a CPU gains nothing from more.
-    return min(free, 8 * GIB)
+    return min(free, MOST_FREE_ON_A_CPU)
