@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 10.0
 # The table without its sparklines, so that they can have the rest of the line.
 TABLE_WIDTH = 74
+# Of its best accuracy: an agent that falls below this share does not only have bad luck with its samples.
+FALLEN = 0.5
 _BARS = "▁▂▃▄▅▆▇█"
 _DOING = {"rollouts": "sampling", "learning": "learning", "validation": "validating"}
 
@@ -46,6 +48,7 @@ class TrainingView:
         self.report: StepReport | None = None
         self.accuracies: dict[str, list[float]] = {}
         self.best: dict[str, BestAdapter | ValidationStep] = {}
+        self.latest: dict[str, ValidationStep] = {}
         self.doing = "starting"
         self.checkpoint: int | None = None
         self._clock = clock
@@ -75,10 +78,23 @@ class TrainingView:
     def validation_done(self, report: "ValidationReport") -> None:
         """Remember who has become better."""
         self.best.update({name: agent for name, agent in report.agents.items() if agent.is_best})
+        self.latest = dict(report.agents)
 
     def checkpoint_written(self, step: int, path: Path) -> None:
         """Remember how far an interruption would go back."""
         self.checkpoint = step
+
+    def warning(self) -> str | None:
+        """Say which agents have fallen far below their best by the last validation: more steps alone seldom help."""
+        fallen = [
+            f"{name} fell from {percent(best.accuracy, 1)} after step {best.step:,} to {percent(now.accuracy, 1)}"
+            for name, now in self.latest.items()
+            if (best := self.best.get(name)) and now.accuracy < FALLEN * (best.accuracy or 0.0)
+        ]
+        if not fallen:
+            return None
+        advice = "lower training.learning_rate or raise training.batch_size. The best adapters are kept"
+        return f"{'; '.join(fallen)}: {advice}"
 
     def seconds_left(self) -> float | None:
         """Estimate what is left from the steps of this session, validations included; None before the first."""
@@ -125,6 +141,8 @@ class LineView(TrainingView):
             for name, agent in report.agents.items()
         )
         self._print(f"{self.title}: validation after step {report.step}: {agents}")
+        if warning := self.warning():
+            self._print(f"{self.title}: {warning}")
 
     def _print(self, line: str) -> None:
         # Never wrapped: one line is one line, for grep.
@@ -153,11 +171,16 @@ class LiveView(TrainingView):
     def render(self) -> "RenderableType":
         """Draw everything as it is now."""
         from rich.console import Group
+        from rich.text import Text
 
         if self.plan is None:  # nothing has begun, and perhaps never will
             return Group()
         parts = [self._progress(), self._state()]
-        return Group(*parts, "", self._table(), "", self._rates()) if self.report else Group(*parts)
+        if self.report:
+            parts += ["", self._table(), "", self._rates()]
+        if warning := self.warning():
+            parts += [Text(warning, style="yellow")]
+        return Group(*parts)
 
     def _progress(self) -> "RenderableType":
         from rich.progress_bar import ProgressBar

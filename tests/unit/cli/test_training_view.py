@@ -30,8 +30,9 @@ def step(number: int, **numbers: Any) -> StepReport:
     return StepReport(number, 100, agents, rollout_seconds=8.0, learn_seconds=2.0)
 
 
-def look(number: int, *, is_best: bool = True) -> ValidationReport:
-    agents = {name: ValidationStep(number, name, 0.625, 800.0, 0.1, is_best) for name in PLAN.agents}
+def look(number: int, *accuracies: float, is_best: bool = True) -> ValidationReport:
+    own = zip(PLAN.agents, accuracies or (0.625, 0.625), strict=True)
+    agents = {name: ValidationStep(number, name, accuracy, 800.0, 0.1, is_best) for name, accuracy in own}
     return ValidationReport(number, 100, agents, seconds=5.0)
 
 
@@ -87,6 +88,32 @@ def test_validations_and_resuming_always_get_a_line():
         "critics: validation after step 25: generator-1 62.5% (best so far), generator-2 62.5% (best so far)",
         "critics: validation after step 50: generator-1 62.5%, generator-2 62.5%",
     ]
+
+
+FALLEN = (
+    "generator-2 fell from 62.5% after step 25 to 30.0%: lower training.learning_rate or raise training.batch_size. "
+    "The best adapters are kept"
+)
+
+
+def test_an_agent_below_half_of_its_best_is_a_warning_until_it_has_recovered():
+    view = LineView("generators", console=console(terminal=False), clock=Clock())
+    view.started(PLAN)
+    for number, accuracies in {0: (0.0, 0.0), 25: (0.625, 0.625), 50: (0.3125, 0.30), 75: (0.5, 0.5)}.items():
+        view.validation_done(look(number, *accuracies, is_best=number <= 25))
+    assert [line for line in shown(view).splitlines() if "validation" not in line] == [f"generators: {FALLEN}"]
+
+
+def test_the_live_view_shows_the_warning_below_its_table():
+    view = LiveView("generators", console=console(terminal=True, width=80), clock=Clock())
+    view.started(PLAN)
+    view.validation_done(look(25))
+    view.step_done(step(26))
+    assert drawn(view)[-1].startswith("tokens per second")
+    view.validation_done(look(50, 0.5, 0.3, is_best=False))
+    lines = drawn(view)
+    below = next(place for place, line in enumerate(lines) if line.startswith("tokens per second")) + 1
+    assert " ".join(line.strip() for line in lines[below:]) == FALLEN
 
 
 def drawn(view: LiveView) -> list[str]:

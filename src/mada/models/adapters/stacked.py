@@ -76,10 +76,13 @@ class StackedLinear(nn.Module):
         scale_K11 = routing.gate_NK[:: len(routing.gate_NK) // count, first:end].diagonal()[:, None, None]
         x_K = x.reshape(count, -1, x.shape[-1])
         z_K = torch.bmm(x_K, self.A_KRI[first:end].transpose(1, 2)) * scale_K11.to(x.dtype)
-        return torch.baddbmm(y.reshape(count, -1, y.shape[-1]), z_K, self.B_KRO[first:end]).view(y.shape)
+        # Into y itself, which nobody else has seen: a copy would read and write all outputs once more.
+        y.view(count, -1, y.shape[-1]).baddbmm_(z_K, self.B_KRO[first:end])
+        return y
 
     def _by_gate(self, x: Tensor, y: Tensor, routing: Routing) -> Tensor:
         agents = len(self.A_KRI)
         z = functional.linear(x, self.A_KRI.flatten(0, 1)).reshape(len(routing.gate_NK), -1, agents, self.rank)
         gated = (z * routing.gate_NK[:, None, :, None].to(z.dtype)).view(-1, agents * self.rank)
-        return torch.addmm(y.reshape(-1, y.shape[-1]), gated, self.B_KRO.flatten(0, 1)).view(y.shape)
+        y.view(-1, y.shape[-1]).addmm_(gated, self.B_KRO.flatten(0, 1))
+        return y
