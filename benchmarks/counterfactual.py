@@ -49,8 +49,9 @@ def train_pair(arguments: argparse.Namespace, seed: int) -> dict[str, Outcome]:
     for advantage, folder in folders.items():
         overrides = [*arguments.overrides, f"seed={seed}", f"critics.advantage={advantage}"]
         if source is not None and not (folder / "manifest.json").exists():
-            with Run.open(folder, load_recipe(arguments.recipe, overrides=overrides)) as run:
-                borrow_stages(StoredRun.read(source), run)
+            recipe = load_recipe(arguments.recipe, overrides=overrides)
+            with Run.open(folder, recipe) as run:
+                borrow_stages(StoredRun.read(source), run, recipe)
         _mada(arguments, folder, overrides)
         source = source or folder
     return {advantage: read_outcome(folder) for advantage, folder in folders.items()}

@@ -23,6 +23,7 @@ window = 512
 [data]
 train = "slow_source:problems"
 subset_size = 6
+screen = 8
 validation_size = 4
 decontaminate = ["abacus-easy"]
 [team]
@@ -64,7 +65,7 @@ def problems():
     return [{"problem": one.question, "answer": one.answer} for one in load_problems("abacus", limit=60)]
 """
 WORDS = ("tiny.toml", "--run", "killed")
-STAGES = ("split", "generators", "critic-data", "critics", "evaluate", "report")
+STAGES = ("split", "screen", "generators", "critic-data", "critics", "evaluate", "report")
 TIMINGS = ("rollout_tokens_per_second", "learn_tokens_per_second")
 
 
@@ -153,12 +154,14 @@ def test_a_run_killed_in_every_stage_ends_like_one_that_was_left_alone(tmp_path:
 
     (tmp_path / "reading").unlink()
     kill(runs, (tmp_path / "reading").exists, before=[])
+    kill(runs, lambda: count(run, "screenings") >= 3, before=STAGES[:1])
+    assert count(run, "screenings") < 12
     stop_with_ctrl_c(runs, (run / "generators" / "checkpoints" / "step-000000").exists)
-    kill(runs, (run / "generators" / "checkpoints" / "step-000001").exists, before=["split"])
-    kill(runs, lambda: count(run, "critic-examples") >= 3, before=STAGES[:2])
+    kill(runs, (run / "generators" / "checkpoints" / "step-000001").exists, before=STAGES[:2])
+    kill(runs, lambda: count(run, "critic-examples") >= 3, before=STAGES[:3])
     assert count(run, "critic-examples") <= 16
-    kill(runs, (run / "critics" / "checkpoints" / "step-000001").exists, before=STAGES[:3])
-    kill(runs, lambda: count(run, "scores") >= 6, before=STAGES[:4])
+    kill(runs, (run / "critics" / "checkpoints" / "step-000001").exists, before=STAGES[:4])
+    kill(runs, lambda: count(run, "scores") >= 6, before=STAGES[:5])
     assert count(run, "scores") < 24
     kill_while_reporting(runs)
     runs.finish(*WORDS)
@@ -169,7 +172,7 @@ def test_a_run_killed_in_every_stage_ends_like_one_that_was_left_alone(tmp_path:
     restarted, whole = (trained(folder, "adapters", "generators", "critics") for folder in (run, alone))
     assert restarted.keys() == whole.keys()
     assert [name for name in whole if restarted[name] != whole[name]] == []
-    for name in ("critic-examples", "scores", "transcripts"):
+    for name in ("screenings", "critic-examples", "scores", "transcripts"):
         assert records(run, name) == records(alone, name)
     assert report_of(run) == report_of(alone)
     for role in ("generators", "critics"):
@@ -190,9 +193,9 @@ def stop_with_ctrl_c(runs: Runs, moment: Callable[[], bool]) -> None:
     assert code == 130, said
     assert said.endswith("\nmada: stopped in generators; what is finished is kept. To go on: mada run --run killed\n")
     assert "Traceback" not in said
-    assert done(runs.folder / "killed") == ["split"]
+    assert done(runs.folder / "killed") == ["split", "screen"]
     manifest = json.loads((runs.folder / "killed" / "manifest.json").read_text())
-    assert [session["ended_by"] for session in manifest["sessions"]] == [None, "KeyboardInterrupt"]
+    assert [session["ended_by"] for session in manifest["sessions"]] == [None, None, "KeyboardInterrupt"]
 
 
 def kill_while_reporting(runs: Runs) -> None:
@@ -200,7 +203,7 @@ def kill_while_reporting(runs: Runs) -> None:
     run = runs.folder / "killed"
     runs.stop_when(lambda: "evaluate" in done(run), *WORDS, by=signal.SIGKILL)
     for _ in range(5):
-        if done(run) == list(STAGES[:5]):
+        if done(run) == list(STAGES[:-1]):
             return
         runs.stop_when(lambda: "report" not in done(run), *WORDS, "--from", "report", by=signal.SIGKILL)
-    assert done(run) == list(STAGES[:5])
+    assert done(run) == list(STAGES[:-1])

@@ -35,7 +35,7 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
 ) -> None:
-    """Run a recipe: split, generators, critic-data, critics, evaluate, report.
+    """Run a recipe: split, screen if it says so, generators, critic-data, critics, evaluate, report.
 
     Finished stages are skipped and an unfinished one goes on, so the same command continues a run that was stopped;
     with --run alone the run's own recipe is used.

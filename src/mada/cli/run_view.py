@@ -115,15 +115,22 @@ def outcome(mark: "StageMark") -> str:
     if mark.name == "split":
         parts = [f"{name} {value:,}" for name, value in summary.items() if isinstance(value, int) and value]
         return ", ".join(parts)
+    if mark.name == "screen":
+        learnable, of = cast("int", summary["learnable"]), cast("int", summary["problems"])
+        return f"{learnable:,} of {counted(of, 'problem')} to learn from: {_by_right(mark)}"
     if mark.name in ("generators", "critics"):
         best = cast("dict[str, dict[str, float]]", summary["best"])
         kept = [f"{seat} {percent(one['accuracy'], 1)} at step {one['step']}" for seat, one in best.items()]
         return "best on the validation set: " + ", ".join(kept)
     if mark.name == "critic-data":
-        right = cast("dict[str, int]", summary["by right answers"])
-        counts = ", ".join(f"{number} right: {count:,}" for number, count in right.items())
-        return f"{counted(cast('int', summary['examples']), 'problem')} by how many generators were right: {counts}"
+        problems = counted(cast("int", summary["examples"]), "problem")
+        return f"{problems} by how many generators were right: {_by_right(mark)}"
     if mark.name == "evaluate":
         asked, sampled = (cast("int", summary[name]) for name in ("completions wanted", "of these sampled"))
         return f"{sampled:,} completions sampled, {asked - sampled:,} shared between systems"
     return ": ".join(str(summary[key]) for key in ("file", "content") if key in summary) or "done"
+
+
+def _by_right(mark: "StageMark") -> str:
+    right = cast("dict[str, int]", mark.summary["by right answers"])
+    return ", ".join(f"{number} right: {count:,}" for number, count in right.items())

@@ -12,7 +12,7 @@ from typing import ClassVar
 from mada.errors import RunError
 from mada.evaluation.ablations import ablations_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.pipeline.borrowing import SHARED_STAGES, borrow_stages
+from mada.pipeline.borrowing import borrow_stages, shared_stages
 from mada.pipeline.cast import Cast, Member
 from mada.pipeline.contest import Contest, with_parameters
 from mada.pipeline.evaluate import TEAM, cast_of, contest_of, systems_of
@@ -99,7 +99,7 @@ def _refuse_unfinished(run: StoredRun, recipe: Recipe) -> None:
     done = {mark.name for mark in run.finished_stages()}
     if not team_seats(recipe)[1]:
         raise RunError(f"{run.folder} has a team without critics or of one round; there is nothing to ablate")
-    missing = [name for name in (*SHARED_STAGES, "critics") if name not in done]
+    missing = [name for name in (*shared_stages(recipe), "critics") if name not in done]
     if missing:
         raise RunError(
             f"{run.folder} has not finished its training ({missing[0]} is missing); "
@@ -126,7 +126,7 @@ def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, watch: Ru
     values["critics"]["advantage"] = "grpo"
     other = Recipe.model_validate(values)
     with Run.open(folder, other) as run:
-        borrow_stages(stored, run)
+        borrow_stages(stored, run, other)
         run_recipe(run, other, watch=watch, last="critics")
     return folder
 

@@ -79,6 +79,15 @@ def training_calls(recipe: Recipe, *, critics: bool) -> tuple[str, tuple[Calls, 
     return size, (rollouts, validation)
 
 
+def screen_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...]]:
+    """Return the bare base's answers that show which problems can be learnt from."""
+    problems, times = recipe.team.generators * recipe.data.subset_size, recipe.data.screen
+    most = training_settings(recipe, critics=False).max_new_tokens
+    completions = problems * times
+    size = f"{problems:,} problems × {times} answers of the bare model"
+    return size, (Calls(completions, most, at_once=completions, share_prompt=times),)
+
+
 def critic_data_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...]]:
     """Return the generators' answers that critics are to learn from."""
     problems = recipe.team.generators * recipe.data.subset_size + recipe.data.validation_size

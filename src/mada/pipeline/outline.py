@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 OUTLINE: Mapping[str, str] = {
     "split": "cut the training problems",
+    "screen": "find what can be learnt from",
     "generators": "train the generators",
     "critic-data": "let the generators answer",
     "critics": "train the critics",

@@ -13,6 +13,7 @@ from mada.pipeline.calls import (
     Calls,
     critic_data_calls,
     evaluation_calls,
+    screen_calls,
     training_calls,
     training_settings,
 )
@@ -129,6 +130,8 @@ def _stages(recipe: Recipe, setting: Setting) -> Iterator[PlannedStage]:
 def _asked(recipe: Recipe, stage: str) -> tuple[str, tuple[Calls, ...] | None]:
     if stage in ("generators", "critics"):
         return training_calls(recipe, critics=stage == "critics")
+    if stage == "screen":
+        return screen_calls(recipe)
     if stage == "critic-data":
         return critic_data_calls(recipe)
     if stage == "evaluate":

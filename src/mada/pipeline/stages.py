@@ -15,6 +15,7 @@ from mada.pipeline.critic_data import critic_data
 from mada.pipeline.evaluate import evaluate
 from mada.pipeline.outline import OUTLINE
 from mada.pipeline.report import report
+from mada.pipeline.screen import SCREENINGS, screen
 from mada.pipeline.split import PROBLEMS, SPLIT_FILE, split
 from mada.pipeline.training import critics, generators
 from mada.recipe import Recipe
@@ -40,6 +41,7 @@ class StageOfMethod:
 
 STAGES: tuple[StageOfMethod, ...] = (
     StageOfMethod("split", split, (SPLIT_FILE, f"records/{PROBLEMS}.jsonl")),
+    StageOfMethod("screen", screen, (f"records/{SCREENINGS}.jsonl",)),
     StageOfMethod("generators", generators, ("generators", "adapters/generator-*")),
     StageOfMethod("critic-data", critic_data, (f"records/{CRITIC_EXAMPLES}.jsonl",)),
     StageOfMethod("critics", critics, ("critics", "adapters/critic-*")),
@@ -54,10 +56,14 @@ NAMES = tuple(stage.name for stage in STAGES)
 
 
 def stages_of(recipe: Recipe) -> tuple[StageOfMethod, ...]:
-    """Return the stages that a recipe has: a team without critics, or of one round, trains none."""
-    if recipe.team.critics and recipe.team.rounds > 1:
-        return STAGES
-    return tuple(stage for stage in STAGES if stage.name not in ("critic-data", "critics"))
+    """Return the stages that a recipe has.
+
+    Problems are screened where the recipe says so; a team without critics, or of one round, trains none.
+    """
+    left_out = () if recipe.data.screen else ("screen",)
+    if not recipe.team.critics or recipe.team.rounds == 1:
+        left_out += ("critic-data", "critics")
+    return tuple(stage for stage in STAGES if stage.name not in left_out)
 
 
 def chosen(recipe: Recipe, *, first: str | None = None, last: str | None = None) -> tuple[StageOfMethod, ...]:

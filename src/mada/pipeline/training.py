@@ -5,41 +5,38 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from mada.debate.response import Response
 from mada.debate.transcript import Role
-from mada.debate.window import WindowError, fit_debate_prompt
 from mada.errors import DataError
-from mada.grading import Grader
-from mada.grading.rewards import REWARDS, total_reward
-from mada.learning.prompts import Reward, Scorer, TrainingPrompt
+from mada.learning.prompts import TrainingPrompt
 from mada.learning.settings import Credit, TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.learning.whole_folders import writing_folder
 from mada.models.chat import ChatModel
-from mada.models.engines import Completion
 from mada.pipeline.context import Context, Workshop, workshop
-from mada.pipeline.critic_data import CriticExample, read_critic_examples
+from mada.pipeline.critic_data import read_critic_examples
+from mada.pipeline.screen import learnable
 from mada.pipeline.split import read_problems, read_split
-from mada.problems import Problem
+from mada.pipeline.teaching import TrainingPrompts, make_scorer
 from mada.problems.split import VALIDATION
-from mada.team.agent import chat_prompt, check_chat_template, opens_thinking, prompt_ids
 
 FOLDERS: Mapping[Role, str] = {"generator": "generators", "critic": "critics"}
 
 
 async def generators(context: Context) -> dict[str, JsonValue]:
-    """Train every generator on its own subset, from the bare question."""
+    """Train every generator on its own subset, or what can be learnt from of it, from the bare question."""
     split, problems = read_split(context.run), read_problems(context.run)
+    useful = learnable(context)
     seats = context.seats("generator")
     async with workshop(context, seats, trained=False) as shop:
-        prompts = _Prompts(context, shop)
+        prompts = TrainingPrompts(context, shop)
 
-        def of_part(name: str) -> list[TrainingPrompt]:
-            return prompts.fitting(prompts.generator(problems[one]) for one in split.ids(name))
+        def of_problems(names: Iterable[str]) -> list[TrainingPrompt]:
+            return prompts.fitting(prompts.generator(problems[name]) for name in names)
 
-        own = {seat: of_part(f"subset-{number}") for number, seat in enumerate(seats, start=1)}
-        return await _train(context, shop, "generator", own=own, validation=of_part(VALIDATION), prompts=prompts)
+        own = {seat: of_problems(useful(f"subset-{number}")) for number, seat in enumerate(seats, start=1)}
+        validation = of_problems(split.ids(VALIDATION))
+        return await _train(context, shop, "generator", own=own, validation=validation, prompts=prompts)
 
 
 async def critics(context: Context) -> dict[str, JsonValue]:
@@ -47,7 +44,7 @@ async def critics(context: Context) -> dict[str, JsonValue]:
     examples = read_critic_examples(context.run)
     seats = context.seats("critic")
     async with workshop(context, seats, trained=False) as shop:
-        prompts = _Prompts(context, shop)
+        prompts = TrainingPrompts(context, shop)
         learning = [example for example in examples if example.part != VALIDATION]
         order = context.run.rng("critic-subsets").permutation(len(learning))
         size = len(learning) // len(seats)
@@ -72,7 +69,7 @@ async def _train(
     *,
     own: Mapping[str, Sequence[TrainingPrompt]],
     validation: Sequence[TrainingPrompt],
-    prompts: "_Prompts",
+    prompts: TrainingPrompts,
 ) -> dict[str, JsonValue]:
     recipe, folder = context.recipe, FOLDERS[role]
     section = recipe.generators if role == "generator" else recipe.critics
@@ -110,80 +107,3 @@ def _keep_adapters(context: Context, result: TrainingResult) -> None:
     for seat in result.best:
         with writing_folder(context.adapter(seat)) as partial:
             shutil.copytree(result.adapter(seat), partial, dirs_exist_ok=True)
-
-
-def make_scorer(context: Context, shop: Workshop, grader: Grader) -> Scorer:
-    """Return the function that grades a group of completions and rewards them (R1–R3)."""
-    weights = context.recipe.reward.model_dump()
-    tokenizer = shop.base.tokenizer
-    thinking_opened = opens_thinking(chat_prompt("", tokenizer))
-
-    async def score(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
-        texts = [str(tokenizer.decode(list(one.token_ids), skip_special_tokens=True)) for one in completions]
-        pairs = [(text, str(prompt.payload)) for text in texts]
-        grades = await grader.grade_async(pairs, thinking_opened=thinking_opened)
-        correct, lengths = [grade.correct for grade in grades], [len(one.token_ids) for one in completions]
-        totals = total_reward([correct], [lengths], weights=weights)[0]
-        parts = {name: REWARDS[name]([correct], [lengths])[0] for name in weights}
-        return [
-            Reward(float(total), right, {name: float(part[place]) for name, part in parts.items()})
-            for place, (total, right) in enumerate(zip(totals, correct, strict=True))
-        ]
-
-    return score
-
-
-class _Prompts:
-    """Makes training prompts that fit the window, and counts what did not fit as it was."""
-
-    def __init__(self, context: Context, shop: Workshop) -> None:
-        check_chat_template(shop.base.tokenizer)
-        self._tokenizer = shop.base.tokenizer
-        self._prompts = context.settings.prompts
-        self._budget = shop.window - context.recipe.training.max_new_tokens
-        if self._budget < 1:
-            raise WindowError(
-                f"replies of up to {context.recipe.training.max_new_tokens:,} tokens leave no room for a prompt in a "
-                f"window of {shop.window:,}; lower training.max_new_tokens"
-            )
-        self.too_long = 0
-        self.shortened = 0
-
-    def generator(self, problem: Problem) -> TrainingPrompt:
-        ids = self._ids(self._prompts.ask(problem.question))
-        return TrainingPrompt(problem.id, ids, payload=problem.answer)
-
-    def critic(self, example: CriticExample) -> TrainingPrompt:
-        fitted = self._fitted(example.question, example.responses)
-        return TrainingPrompt(
-            example.problem, fitted, payload=example.reference, generator_accuracy=example.generator_accuracy
-        )
-
-    def fitting(self, prompts: Iterable[TrainingPrompt]) -> list[TrainingPrompt]:
-        """Leave out and count the prompts beside which there is no room for a reply."""
-        listed = list(prompts)
-        fit = [prompt for prompt in listed if 0 < len(prompt.prompt_ids) <= self._budget]
-        self.too_long += len(listed) - len(fit)
-        if listed and not fit:
-            raise WindowError(
-                f"none of {len(listed):,} prompts fits beside replies of the longest length; "
-                "lower training.max_new_tokens, or use a model with a longer window"
-            )
-        return fit
-
-    def _fitted(self, question: str, responses: Sequence[Response]) -> tuple[int, ...]:
-        try:
-            fitted = fit_debate_prompt(
-                question,
-                responses,
-                prompts=self._prompts,
-                count_tokens=lambda text: len(self._ids(text)),
-                budget=self._budget,
-            )
-        except WindowError:
-            return ()  # counted by `fitting`, with the questions that are too long by themselves
-        self.shortened += fitted.shortened_responses > 0
-        return self._ids(fitted.text)
-
-    def _ids(self, text: str) -> tuple[int, ...]:
-        return prompt_ids(chat_prompt(text, self._tokenizer), self._tokenizer)

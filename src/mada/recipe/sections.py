@@ -52,6 +52,13 @@ def _holds_response(text: str) -> str:
     return _exactly_once(text, "{response}", meaning="an agent's response")
 
 
+def _none_or_several(count: int) -> int:
+    """Refuse a number of answers that never shows a difference."""
+    if count == 1:
+        raise ValueError("got 1, wanted 0 or at least 2: one answer is always or never right")
+    return count
+
+
 def _with_the_team(names: tuple[str, ...]) -> tuple[str, ...]:
     if "mada" not in names or len(set(names)) < len(names):
         raise ValueError(f"got {', '.join(names) or 'none'}, wanted each system once and 'mada' among them")
@@ -105,6 +112,9 @@ class DataSection(Section):
     """Folder with data files; none means the one in the MADA_DATA environment variable (D2; ours)."""
     subset_size: Count = 7500
     """Problems in each agent's own subset; no two subsets share one (D1)."""
+    screen: Annotated[CountOrZero, AfterValidator(_none_or_several)] = 0
+    """Answers of the bare base to every problem of the subsets, so that generators learn from those that it gets right
+    sometimes and no others; 0 means they learn from all, as in the paper (D1; ours)."""
     validation_size: Count = 750
     """Problems in the validation set shared by all agents (D1)."""
     decontaminate: Names = BENCHMARKS

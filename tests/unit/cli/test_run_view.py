@@ -58,6 +58,11 @@ def test_a_stage_is_announced_and_its_outcome_told():
             "problems 20,000, duplicates dropped 13, subset-1 6",
         ),
         (
+            "screen",
+            {"problems": 2880, "learnable": 1040, "by right answers": {"0": 1800, "1": 1040, "2": 40}},
+            "1,040 of 2,880 problems to learn from: 0 right: 1,800, 1 right: 1,040, 2 right: 40",
+        ),
+        (
             "critic-data",
             {"examples": 1234, "by right answers": {"0": 34, "1": 1200}},
             "1,234 problems by how many generators were right: 0 right: 34, 1 right: 1,200",

@@ -35,6 +35,14 @@ def test_a_small_recipe(tiny):
     assert sizes["evaluate"] == "2 benchmarks × 2 seeds × 18 completions a question"
 
 
+def test_screening_has_the_bare_model_answer_every_subset(tiny):
+    plan = plan_of(tiny("data.screen=5"))
+    [stage] = [stage for stage in plan.stages if stage.name == "screen"]
+    assert (stage.completions, stage.most_tokens) == (3 * 6 * 5, 3 * 6 * 5 * 64)
+    assert stage.size == "18 problems × 5 answers of the bare model"
+    assert stage.seconds is not None
+
+
 def test_memory_and_parameters_of_the_embedded_model(tiny, base):
     plan = plan_of(tiny())
     linear = [module for name, module in base.model.named_modules() if name.endswith("_proj")]

@@ -8,6 +8,7 @@ from mada.pipeline.stages import NAMES, STAGES, StageOfMethod, chosen, stages_of
 
 FILES = {
     "split": ("split.json", "records/problems.jsonl"),
+    "screen": ("records/screenings.jsonl",),
     "generators": ("generators/metrics.jsonl", "generators/checkpoints/step-1/x", "adapters/generator-1/x"),
     "critic-data": ("records/critic-examples.jsonl",),
     "critics": ("critics/metrics.jsonl", "adapters/critic-1/x", "adapters/critic-12/x"),
@@ -15,6 +16,8 @@ FILES = {
     "report": ("report.md", "report.html", "report/tables/x.tex"),
 }
 """What the stages leave: by it, what `--from` removes is told."""
+ALL = ("data.screen=2",)
+"""What a recipe must say to have every stage."""
 
 
 @pytest.fixture
@@ -43,8 +46,8 @@ def names(stages):
     return [stage.name for stage in stages]
 
 
-def test_the_method_has_six_stages():
-    assert NAMES == ("split", "generators", "critic-data", "critics", "evaluate", "report")
+def test_the_method_has_six_stages_and_one_for_those_who_want_it():
+    assert NAMES == ("split", "screen", "generators", "critic-data", "critics", "evaluate", "report")
 
 
 def test_the_command_line_knows_the_same_names_without_loading_anything():
@@ -61,27 +64,28 @@ def test_a_team_without_later_rounds_trains_no_critics(tiny, team):
 
 
 def test_stages_from_one_to_another(tiny):
-    recipe = tiny()
+    recipe = tiny(*ALL)
     assert names(chosen(recipe)) == list(NAMES)
     assert names(chosen(recipe, last="split")) == ["split"]
     assert names(chosen(recipe, first="critics", last="evaluate")) == ["critics", "evaluate"]
     assert names(chosen(recipe, first="report")) == ["report"]
-    with pytest.raises(RunError, match="split comes before critics; the stages are split, generators"):
+    with pytest.raises(RunError, match="split comes before critics; the stages are split, screen, generators"):
         chosen(recipe, first="critics", last="split")
 
 
 def test_stages_run_in_order_and_finished_ones_are_skipped(tiny, opened, pretended):
-    context = opened(tiny())
+    context = opened(tiny(*ALL))
     run_recipe(context.run, context.recipe, watch=context.watch, last="critic-data")
-    assert pretended == ["split", "generators", "critic-data"]
-    assert context.watch.stages[:3] == ["split 1/3", "split done", "generators 2/3"]
+    assert pretended == ["split", "screen", "generators", "critic-data"]
+    assert context.watch.stages[:3] == ["split 1/4", "split done", "screen 2/4"]
     run_recipe(context.run, context.recipe, watch=context.watch)
     assert pretended == list(NAMES)
-    assert context.watch.stages[6:11] == [
+    assert context.watch.stages[8:14] == [
         "split skipped",
+        "screen skipped",
         "generators skipped",
         "critic-data skipped",
-        "critics 4/6",
+        "critics 5/7",
         "critics done",
     ]
     assert [mark.summary for mark in context.run.finished_stages()] == [{"did": name} for name in NAMES]
@@ -89,14 +93,14 @@ def test_stages_run_in_order_and_finished_ones_are_skipped(tiny, opened, pretend
 
 @pytest.mark.parametrize("first", NAMES)
 def test_a_stage_that_is_done_again_forgets_itself_and_all_after_it_and_nothing_before(tiny, opened, pretended, first):
-    context = opened(tiny())
+    context = opened(tiny(*ALL))
     run_recipe(context.run, context.recipe, watch=context.watch)
     context.run.write_text("notes.txt", "mine")
     context.run.write_text("adapters/borrowed/x", "mine")
     before, marks = ages(context.run), {mark.name: mark.ended_at for mark in context.run.finished_stages()}
     run_recipe(context.run, context.recipe, watch=context.watch, first=first, last=first)
     place = NAMES.index(first)
-    assert pretended[6:] == [first]
+    assert pretended[7:] == [first]
     assert [mark.name for mark in context.run.finished_stages()] == list(NAMES[: place + 1])
     for name in NAMES[:place]:
         assert [context.run.path(file).stat().st_mtime_ns for file in FILES[name]] == [before[f] for f in FILES[name]]
@@ -108,16 +112,16 @@ def test_a_stage_that_is_done_again_forgets_itself_and_all_after_it_and_nothing_
 
 
 def test_a_stage_begins_without_its_own_old_files(tiny, opened, pretended):
-    context = opened(tiny())
+    context = opened(tiny(*ALL))
     run_recipe(context.run, context.recipe, watch=context.watch)
     context.run.write_text("critics/checkpoints/old", "of the last time")
     run_recipe(context.run, context.recipe, watch=context.watch, first="critics")
     assert not context.run.path("critics/checkpoints/old").exists()
-    assert pretended[6:] == ["critics", "evaluate", "report"]
+    assert pretended[7:] == ["critics", "evaluate", "report"]
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_forgotten(tiny, opened, pretended):
-    context = opened(tiny())
+    context = opened(tiny(*ALL))
     run_recipe(context.run, context.recipe, watch=context.watch)
     before = ages(context.run)
     for first, last, complaint in [
@@ -128,11 +132,11 @@ def test_what_cannot_be_done_is_refused_before_anything_is_forgotten(tiny, opene
         with pytest.raises(RunError, match=complaint):
             run_recipe(context.run, context.recipe, watch=context.watch, first=first, last=last)
     assert ages(context.run) == before
-    assert len(context.run.finished_stages()) == 6
+    assert len(context.run.finished_stages()) == 7
 
 
 def test_gaps_are_refused_with_what_to_do_about_them(tiny, opened, pretended):
-    context = opened(tiny())
+    context = opened(tiny(*ALL))
     run_recipe(context.run, context.recipe, watch=context.watch, last="generators")
     before = [context.run.path(file).stat().st_mtime_ns for file in FILES["generators"]]
     with pytest.raises(RunError) as caught:
@@ -153,7 +157,7 @@ def test_a_stage_that_the_recipe_does_not_have_is_named_as_that(tiny, opened):
 
 
 def test_a_stage_that_fails_leaves_no_mark_and_the_next_does_not_begin(tiny, opened, pretended, monkeypatch):
-    context = opened(tiny())
+    context = opened(tiny(*ALL))
 
     async def failing(context):
         context.run.write_text("evaluation.json", "half")
@@ -168,5 +172,5 @@ def test_a_stage_that_fails_leaves_no_mark_and_the_next_does_not_begin(tiny, ope
     monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(broken))
     with pytest.raises(RunError, match="the disk is full"):
         run_recipe(context.run, context.recipe, watch=context.watch)
-    assert pretended == list(NAMES[:4])
-    assert [mark.name for mark in context.run.finished_stages()] == list(NAMES[:4])
+    assert pretended == list(NAMES[:5])
+    assert [mark.name for mark in context.run.finished_stages()] == list(NAMES[:5])

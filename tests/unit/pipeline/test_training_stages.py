@@ -19,8 +19,10 @@ from mada.learning.trainer import TrainingResult
 from mada.models.engines import Completion
 from mada.pipeline.context import Workshop, workshop
 from mada.pipeline.critic_data import CriticExample
+from mada.pipeline.screen import SCREENINGS, Screening
 from mada.pipeline.split import read_problems, read_split, split
-from mada.pipeline.training import critics, generators, make_scorer
+from mada.pipeline.teaching import make_scorer
+from mada.pipeline.training import critics, generators
 from mada.report.reading import CRITIC_EXAMPLES
 from mada.team import Team
 from mada.team.agent import chat_prompt, prompt_ids
@@ -88,6 +90,26 @@ def test_every_generator_gets_its_own_subset_as_bare_questions(tiny, opened, tra
         "problems left out, too long for the window": 0,
         "prompts with shortened responses": 0,
     }
+
+
+def test_generators_see_what_the_screening_left_and_validate_on_everything(tiny, opened, trainer):
+    context = opened(tiny("data.screen=4"))
+    asyncio.run(split(context))
+    cut = read_split(context.run)
+    subsets = {number: cut.ids(f"subset-{number}") for number in (1, 2, 3)}
+    # One of each subset is right twice, one was too long to be asked, and the others are right always or never.
+    found = [
+        Screening(name, 2 if place == 1 else 4 * (place % 2), 4, 0)
+        for names in subsets.values()
+        for place, name in enumerate(names[:-1])
+    ]
+    context.run.records(SCREENINGS, Screening).extend(found)
+    asyncio.run(generators(context))
+    task = trainer["task"]
+    assert {agent: [one.id for one in own] for agent, own in task.prompts.items()} == {
+        f"generator-{number}": [names[1]] for number, names in subsets.items()
+    }
+    assert [one.id for one in task.validation] == list(cut.ids("validation"))
 
 
 @pytest.mark.parametrize(

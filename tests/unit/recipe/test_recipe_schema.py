@@ -43,7 +43,7 @@ def test_contract_of_names():
         "model": ["name", "revision", "dtype", "window"],
         "data": [
             *("train", "config", "split", "revision", "columns", "folder"),
-            *("subset_size", "validation_size", "decontaminate"),
+            *("subset_size", "screen", "validation_size", "decontaminate"),
         ],
         "prompts": [
             "reasoning",
@@ -140,6 +140,6 @@ def test_keys_are_found_and_written():
     assert find_entry(["lora", "rank", "more"]) is None
     assert find_entry(["nothing"]) is None
     assert find_entry([]) is None
-    assert len(list(leaves())) == 82
+    assert len(list(leaves())) == 83
     assert written(("evaluation", "benchmarks", 1)) == "evaluation.benchmarks[1]"
     assert written(("model", 'odd "key"\n')) == 'model."odd \\"key\\"\\n"'

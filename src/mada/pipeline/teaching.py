@@ -1,0 +1,93 @@
+"""What agents are asked while they learn, and how their answers are scored: shared by screening and both trainings."""
+
+from collections.abc import Iterable, Sequence
+
+from mada.debate.response import Response
+from mada.debate.window import WindowError, fit_debate_prompt
+from mada.grading import Grader
+from mada.grading.rewards import REWARDS, total_reward
+from mada.learning.prompts import Reward, Scorer, TrainingPrompt
+from mada.models.engines import Completion
+from mada.pipeline.context import Context, Workshop
+from mada.pipeline.critic_data import CriticExample
+from mada.problems import Problem
+from mada.team.agent import chat_prompt, check_chat_template, opens_thinking, prompt_ids
+
+
+def make_scorer(context: Context, shop: Workshop, grader: Grader) -> Scorer:
+    """Return the function that grades a group of completions and rewards them (R1–R3)."""
+    weights = context.recipe.reward.model_dump()
+    tokenizer = shop.base.tokenizer
+    thinking_opened = opens_thinking(chat_prompt("", tokenizer))
+
+    async def score(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        texts = [str(tokenizer.decode(list(one.token_ids), skip_special_tokens=True)) for one in completions]
+        pairs = [(text, str(prompt.payload)) for text in texts]
+        grades = await grader.grade_async(pairs, thinking_opened=thinking_opened)
+        correct, lengths = [grade.correct for grade in grades], [len(one.token_ids) for one in completions]
+        totals = total_reward([correct], [lengths], weights=weights)[0]
+        parts = {name: REWARDS[name]([correct], [lengths])[0] for name in weights}
+        return [
+            Reward(float(total), right, {name: float(part[place]) for name, part in parts.items()})
+            for place, (total, right) in enumerate(zip(totals, correct, strict=True))
+        ]
+
+    return score
+
+
+class TrainingPrompts:
+    """Makes training prompts that fit the window, and counts what did not fit as it was."""
+
+    def __init__(self, context: Context, shop: Workshop) -> None:
+        check_chat_template(shop.base.tokenizer)
+        self._tokenizer = shop.base.tokenizer
+        self._prompts = context.settings.prompts
+        self._budget = shop.window - context.recipe.training.max_new_tokens
+        if self._budget < 1:
+            raise WindowError(
+                f"replies of up to {context.recipe.training.max_new_tokens:,} tokens leave no room for a prompt in a "
+                f"window of {shop.window:,}; lower training.max_new_tokens"
+            )
+        self.too_long = 0
+        self.shortened = 0
+
+    def generator(self, problem: Problem) -> TrainingPrompt:
+        """Ask the bare question."""
+        ids = self._ids(self._prompts.ask(problem.question))
+        return TrainingPrompt(problem.id, ids, payload=problem.answer)
+
+    def critic(self, example: CriticExample) -> TrainingPrompt:
+        """Ask the question with all generators' responses, shortened where they do not fit."""
+        fitted = self._fitted(example.question, example.responses)
+        return TrainingPrompt(
+            example.problem, fitted, payload=example.reference, generator_accuracy=example.generator_accuracy
+        )
+
+    def fitting(self, prompts: Iterable[TrainingPrompt]) -> list[TrainingPrompt]:
+        """Leave out and count the prompts beside which there is no room for a reply."""
+        listed = list(prompts)
+        fit = [prompt for prompt in listed if 0 < len(prompt.prompt_ids) <= self._budget]
+        self.too_long += len(listed) - len(fit)
+        if listed and not fit:
+            raise WindowError(
+                f"none of {len(listed):,} prompts fits beside replies of the longest length; "
+                "lower training.max_new_tokens, or use a model with a longer window"
+            )
+        return fit
+
+    def _fitted(self, question: str, responses: Sequence[Response]) -> tuple[int, ...]:
+        try:
+            fitted = fit_debate_prompt(
+                question,
+                responses,
+                prompts=self._prompts,
+                count_tokens=lambda text: len(self._ids(text)),
+                budget=self._budget,
+            )
+        except WindowError:
+            return ()  # counted by `fitting`, with the questions that are too long by themselves
+        self.shortened += fitted.shortened_responses > 0
+        return self._ids(fitted.text)
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return prompt_ids(chat_prompt(text, self._tokenizer), self._tokenizer)
