@@ -1,4 +1,4 @@
-"""Stage 2 of recipes that want it, screen: which problems can a generator learn from at all?
+"""The stage screen, in recipes that want it: which problems can a generator learn from at all?
 
 GRPO compares a group's completions, so a problem that the model always or never gets right teaches nothing, and its
 completions are sampled for nothing. Here the bare base answers every problem of the subsets `data.screen` times, as it
