@@ -75,7 +75,7 @@ def _facts(plan: "Plan", recipe: "Recipe") -> "Iterator[tuple[str, str]]":
     yield "replies are cut off", cut
     yield "base", f"{plan.base_parameters:,} parameters, {in_bytes(setting.base_bytes)} in {plan.dtype}"
     yield "adapters, gradients, optimizer", in_bytes(setting.training_bytes)
-    slots = f"{memory.rows} rows of the whole window, {in_bytes(setting.slot)} each"
+    slots = f"{memory.rows} rows of {memory.row:,} tokens, {in_bytes(memory.cache_bytes / max(1, memory.rows))} each"
     yield "keys and values", f"{in_bytes(memory.cache_bytes)}: {slots}"
     low, high = memory.micro_batches
     tokens = f"{low.tokens:,}" if low.tokens == high.tokens else f"{low.tokens:,} (¼) or {high.tokens:,} (all)"

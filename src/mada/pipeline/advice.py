@@ -28,26 +28,26 @@ def advice(
             "use a smaller model.name or a larger device."
         )
         return
-    at_once = max(calls.at_once for calls in rollouts)
-    wanted = min(at_once, setting.wanted_rows or at_once)
-    if setting.rows < wanted:
-        yield _few_rows(recipe, setting, rollouts, wanted=wanted)
+    for calls, role in zip(rollouts, _ROLES, strict=False):
+        wanted = min(calls.at_once, setting.wanted_rows or calls.at_once)
+        if setting.rows(calls) < wanted:
+            yield _few_rows(recipe, setting, calls, role=role, wanted=wanted)
     if memory.together[1] > there:
         yield _too_large(recipe, setting, memory, settings)
 
 
-def _few_rows(recipe: Recipe, setting: Setting, rollouts: Sequence[Calls], *, wanted: int) -> str:
+def _few_rows(recipe: Recipe, setting: Setting, calls: Calls, *, role: str, wanted: int) -> str:
     window = setting.cache_budget // (wanted * setting.shape.cache_bytes) // _STEP * _STEP
-    got = f"Only {setting.rows} rows fit" if setting.rows else "Not one row fits, so nothing could be sampled"
-    paged = " or ".join(f"{paged_rows(calls, setting):,} {role}" for calls, role in zip(rollouts, _ROLES, strict=False))
+    rows = setting.rows(calls)
+    got = f"Only {rows} rows fit" if rows else "Not one row fits, so nothing could be sampled"
     pages = (
-        f" vLLM keeps pages instead, which hold about {paged} rows of average length at ¼."
+        f" vLLM keeps pages instead, which hold about {paged_rows(calls, setting):,} rows of average length at ¼."
         if setting.machine.is_gpu
         else ""
     )
     return (
-        f"{got}, and a training step wants {wanted} at once: each has room for the whole window of "
-        f"{setting.window:,} tokens. {_lower_window(recipe, window, 'makes room for them')}.{pages}"
+        f"{got}, and a step of the {role} training wants {wanted} at once: each has room for the longest prompt and "
+        f"reply, {setting.row(calls):,} tokens. {_lower_window(recipe, window, 'makes room for them')}.{pages}"
     )
 
 

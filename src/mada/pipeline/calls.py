@@ -28,6 +28,12 @@ class Calls:
     whole_responses: bool = True
     """Whether a prompt holds the whole of them, or what follows their thinking."""
     learnt: bool = False
+    whole_window: bool = False
+    """Whether the engine's rows have room for the whole window, because others with longer prompts use it too."""
+
+    def row(self, *, question: int, window: int) -> int:
+        """Return the tokens that a row must have room for: the longest prompt and the longest reply."""
+        return window if self.whole_window else min(window, question + self.responses * self.most_response + self.most)
 
     def reply(self, share: float) -> float:
         """Return the length of a reply that fills this share of its limit."""
@@ -106,7 +112,7 @@ def evaluation_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...] | None]:
         return size, None
     rows = [KNOWN_SETS[name].rows if name else evaluation.problems or 0 for name in known]
     questions = sum(min(count, evaluation.problems or count) for count in rows) * evaluation.seeds
-    bare = Calls(questions * answers, most, at_once=questions * answers)
+    bare = Calls(questions * answers, most, at_once=questions * answers, whole_window=True)
     turns = Calls(
         completions=questions * later,
         most=most,
@@ -114,6 +120,7 @@ def evaluation_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...] | None]:
         responses=recipe.team.generators,
         most_response=most,
         whole_responses=recipe.prompts.share == "full",
+        whole_window=True,
     )
     return size, (bare, turns) if later else (bare,)
 

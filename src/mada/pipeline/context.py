@@ -18,12 +18,15 @@ from mada.pipeline.engines import chosen_engine, start_engine
 from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
 from mada.run import Run
-from mada.team.agent import EngineAgent
+from mada.team.agent import EngineAgent, chat_prompt, prompt_ids
 from mada.team.seats import ADAPTERS, team_seats
 from mada.team.settings import DebateSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+ROW_STEP = 128
+"""Rows have room for a multiple of so many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,12 @@ class Context:
         """Return where a seat's trained adapter lies."""
         return self.run.path(ADAPTERS, seat)
 
-    def agent(self, shop: "Workshop", name: str) -> EngineAgent:
+    def agent(self, shop: "Workshop", name: str, *, engine: PacedEngine) -> EngineAgent:
         """Fill a seat with its adapter of a workshop, to speak as in a debate."""
         return EngineAgent(
             name,
             name,
-            engine=shop.engine,
+            engine=engine,
             tokenizer=shop.base.tokenizer,
             prompts=self.settings.prompts,
             sampling=self.settings.sampling_of(ChatModel.of(shop.base)),
@@ -66,19 +69,47 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """A base with adapters, and the engine that samples them: what the stages with a model in them need.
+    """A base with adapters, and the window that prompts and replies fit into: what stages with a model in them need.
 
     Every stage loads its own, so a stage does the same whether it follows another or begins a session.
     """
 
+    context: Context
     base: Base
     stack: AdapterStack
-    engine: PacedEngine
     window: int
 
+    def question_tokens(self, question: str) -> int:
+        """Return how long the prompt of a bare question is."""
+        text = chat_prompt(self.context.settings.prompts.ask(question), self.base.tokenizer)
+        return len(prompt_ids(text, self.base.tokenizer))
 
-@asynccontextmanager
-async def workshop(context: Context, seats: Iterable[str], *, trained: bool) -> AsyncGenerator[Workshop]:
+    @asynccontextmanager
+    async def sampling(self, *, longest: int) -> AsyncGenerator[PacedEngine]:
+        """Have an engine for as long as the block lasts, with room for `longest` tokens of prompt and reply in a row.
+
+        A row of the whole window would take many times the memory where it is not needed, and fewer would fit.
+        """
+        recipe, chat = self.context.recipe, ChatModel.of(self.base)
+        room = min(self.window, -(-longest // ROW_STEP) * ROW_STEP)
+        choice = chosen_engine(recipe.engine, recipe.model, window=room, noted=self.context.watch.noted)
+        if choice.kind == "openai":
+            raise EngineError(
+                "training samples from adapters that change with every step, which a server cannot; use "
+                "engine.kind=auto for the training, and a server for `mada evaluate` and `mada debate`"
+            )
+        engine: PacedEngine
+        if choice.kind == "local":
+            engine = LocalEngine(self.base.model, self.stack, context=room, rows=recipe.engine.rows)
+        else:
+            engine = await start_engine(choice, recipe.engine, recipe.model, chat=chat, window=room, stack=self.stack)
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+
+def workshop(context: Context, seats: Iterable[str], *, trained: bool) -> Workshop:
     """Load the base and give it blank or trained adapters for these seats."""
     recipe = context.recipe
     base = load_base(recipe.model.name, revision=recipe.model.revision, dtype=recipe.model.dtype)
@@ -89,20 +120,4 @@ async def workshop(context: Context, seats: Iterable[str], *, trained: bool) -> 
     if trained:
         for seat in stack.agents:
             load_adapter(stack, seat, context.adapter(seat))
-    chat = ChatModel.of(base)
-    window = context.settings.window_of(chat)
-    choice = chosen_engine(recipe.engine, recipe.model, window=window, noted=context.watch.noted)
-    if choice.kind == "openai":
-        raise EngineError(
-            "training samples from adapters that change with every step, which a server cannot; use engine.kind=auto "
-            "for the training, and a server for `mada evaluate` and `mada debate`"
-        )
-    engine: PacedEngine
-    if choice.kind == "local":
-        engine = LocalEngine(base.model, stack, context=window, rows=recipe.engine.rows)
-    else:
-        engine = await start_engine(choice, recipe.engine, recipe.model, chat=chat, window=window, stack=stack)
-    try:
-        yield Workshop(base, stack, engine, window)
-    finally:
-        await engine.close()
+    return Workshop(context, base, stack, context.settings.window_of(ChatModel.of(base)))

@@ -43,9 +43,13 @@ async def critic_data(context: Context) -> dict[str, JsonValue]:
     records = context.run.records(CRITIC_EXAMPLES, CriticExample)
     known = {example.problem for example in records}
     done = len(known)
-    async with workshop(context, context.seats("generator"), trained=True) as shop:
-        agents = [context.agent(shop, seat) for seat in context.seats("generator")]
-        fitting = [item for item in wanted if agents[0].fits(item[1].question)]
+    shop = workshop(context, context.seats("generator"), trained=True)
+    tokens = {problem.id: shop.question_tokens(problem.question) for _, problem in wanted}
+    reply = context.recipe.inference.max_new_tokens
+    fitting = [item for item in wanted if tokens[item[1].id] + reply <= shop.window]
+    longest = max((tokens[problem.id] for _, problem in fitting), default=0) + reply
+    async with shop.sampling(longest=longest) as engine:
+        agents = [context.agent(shop, seat, engine=engine) for seat in context.seats("generator")]
         with context.grader() as grader:
             context.watch.progressed(done, len(fitting))
 
@@ -56,7 +60,7 @@ async def critic_data(context: Context) -> dict[str, JsonValue]:
                 context.watch.progressed(done, len(fitting))
 
             missing = [item for item in fitting if item[1].id not in known]
-            await each(missing, answer, at_once=2 * shop.engine.slots)
+            await each(missing, answer, at_once=2 * engine.slots)
     examples = read_critic_examples(context.run)
     return {
         "examples": len(examples),

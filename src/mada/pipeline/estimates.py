@@ -19,6 +19,8 @@ from mada.pipeline.throughput import Shape
 
 QUARTER, ALL = 0.25, 1.0
 SHARES = (QUARTER, ALL)
+LONGEST_QUESTION = 1024
+"""Tokens of the longest question that rows are taken to need room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +35,22 @@ class Setting:
     """Adapters of one role, their gradients and the optimizer's state, in equal parts of four."""
     wanted_rows: int | None
 
-    @property
-    def slot(self) -> int:
-        """Bytes of keys and values of one row: mada's own engine keeps room for the whole window."""
-        return self.window * self.shape.cache_bytes
+    def row(self, calls: Calls) -> int:
+        """Tokens that a row of mada's own engine has room for."""
+        return calls.row(question=LONGEST_QUESTION, window=self.window)
+
+    def slot(self, calls: Calls) -> int:
+        """Bytes of keys and values of one row, all of which are reserved."""
+        return self.row(calls) * self.shape.cache_bytes
 
     @property
     def cache_budget(self) -> int:
         """Bytes for the keys and values of all rows."""
         return self.machine.cache_budget(held=self.base_bytes + self.training_bytes // 4)
 
-    @property
-    def rows(self) -> int:
+    def rows(self, calls: Calls) -> int:
         """Rows that the engine has; 0 when not one fits."""
-        return min(self.wanted_rows or ROWS[self.machine.kind], self.cache_budget // max(1, self.slot))
+        return min(self.wanted_rows or ROWS[self.machine.kind], self.cache_budget // max(1, self.slot(calls)))
 
     def prompt(self, calls: Calls, share: float) -> float:
         """Return the length of a prompt; questions are taken to be as long as those that were measured with."""
@@ -56,7 +60,7 @@ class Setting:
 def sampling_seconds(calls: Calls, setting: Setting, *, share: float) -> float:
     """Return how long the completions take to sample."""
     measured, shape = setting.machine.throughput, setting.shape
-    rows = max(1, min(setting.rows, calls.at_once))
+    rows = max(1, min(setting.rows(calls), calls.at_once))
     prompt, reply = setting.prompt(calls, share), calls.reply(share)
     step = measured.step_seconds(rows, spread=share < 1) * measured.slower(shape)
     if measured.cache_bytes_per_second:
@@ -115,9 +119,11 @@ def bytes_a_token(setting: Setting, settings: TrainingSettings) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Memory at its highest, in the training that takes most. Pairs are for `SHARES`."""
+    """Memory at its highest, in the training that takes most if all replies fill their limit; pairs by `SHARES`."""
 
     rows: int
+    row: int
+    """Tokens that each row has room for."""
     cache_bytes: int
     micro_batches: tuple[MicroBatch, MicroBatch]
     together: tuple[int, int]
@@ -125,16 +131,15 @@ class MemoryEstimate:
 
 def memory_of(setting: Setting, trainings: Iterable[tuple[Calls, TrainingSettings]]) -> MemoryEstimate:
     """Add up what is held at the same time: the engine keeps its cache while the learner works."""
-    roles = list(trainings)
-    largest = [
-        max((micro_batch_of(calls, setting, own, share=share) for calls, own in roles), key=lambda one: one.bytes)
-        for share in SHARES
-    ]
-    cache = setting.rows * setting.slot
+    return max((_memory_of_role(setting, *role) for role in trainings), key=lambda one: one.together[1])
+
+
+def _memory_of_role(setting: Setting, calls: Calls, settings: TrainingSettings) -> MemoryEstimate:
+    low, high = (micro_batch_of(calls, setting, settings, share=share) for share in SHARES)
+    rows = setting.rows(calls)
+    cache = rows * setting.slot(calls)
     held = setting.base_bytes + setting.training_bytes + cache
-    return MemoryEstimate(
-        setting.rows, cache, (largest[0], largest[1]), (held + largest[0].bytes, held + largest[1].bytes)
-    )
+    return MemoryEstimate(rows, setting.row(calls), cache, (low, high), (held + low.bytes, held + high.bytes))
 
 
 def paged_rows(calls: Calls, setting: Setting) -> int:

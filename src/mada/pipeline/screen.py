@@ -47,10 +47,11 @@ async def screen(context: Context) -> dict[str, JsonValue]:
     known = {screening.problem for screening in records}
     done = len(known)
     training = recipe.training_for("generators")
-    async with workshop(context, context.seats("generator"), trained=False) as shop:
-        prompts = TrainingPrompts(context, shop)
-        wanted = prompts.fitting(prompts.generator(problems[name]) for name in _names(context))
-        stops = ChatModel.of(shop.base).stop_tokens
+    shop = workshop(context, context.seats("generator"), trained=False)
+    prompts = TrainingPrompts(context, shop)
+    wanted = prompts.fitting(prompts.generator(problems[name]) for name in _names(context))
+    stops = ChatModel.of(shop.base).stop_tokens
+    async with shop.sampling(longest=prompts.longest) as engine:
         with context.grader() as grader:
             score = make_scorer(context, shop, grader)
             context.watch.progressed(done, len(wanted))
@@ -61,7 +62,7 @@ async def screen(context: Context) -> dict[str, JsonValue]:
                 sampling = Sampling(
                     training.max_new_tokens, training.temperature, top_p=training.top_p, stop_tokens=stops, seed=seed
                 )
-                drawn = await shop.engine.sample(None, prompt.prompt_ids, sampling, n=recipe.data.screen)
+                drawn = await engine.sample(None, prompt.prompt_ids, sampling, n=recipe.data.screen)
                 rewards = await score(prompt, drawn)
                 right, cut_off = sum(bool(one.correct) for one in rewards), sum(one.stop == "length" for one in drawn)
                 records.append(Screening(prompt.id, right, len(drawn), cut_off))
@@ -69,7 +70,7 @@ async def screen(context: Context) -> dict[str, JsonValue]:
                 context.watch.progressed(done, len(wanted))
 
             missing = [prompt for prompt in wanted if prompt.id not in known]
-            await each(missing, answer, at_once=2 * shop.engine.slots)
+            await each(missing, answer, at_once=2 * engine.slots)
     found = list(records)
     counts = Counter(screening.right for screening in found)
     return {

@@ -42,14 +42,21 @@ class TrainingPrompts:
         check_chat_template(shop.base.tokenizer)
         self._tokenizer = shop.base.tokenizer
         self._prompts = context.settings.prompts
-        self._budget = shop.window - context.recipe.training.max_new_tokens
+        self._reply = context.recipe.training.max_new_tokens
+        self._budget = shop.window - self._reply
         if self._budget < 1:
             raise WindowError(
-                f"replies of up to {context.recipe.training.max_new_tokens:,} tokens leave no room for a prompt in a "
+                f"replies of up to {self._reply:,} tokens leave no room for a prompt in a "
                 f"window of {shop.window:,}; lower training.max_new_tokens"
             )
+        self._longest = 0
         self.too_long = 0
         self.shortened = 0
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt so far with the longest reply that it may get."""
+        return self._longest + self._reply
 
     def generator(self, problem: Problem) -> TrainingPrompt:
         """Ask the bare question."""
@@ -68,6 +75,7 @@ class TrainingPrompts:
         listed = list(prompts)
         fit = [prompt for prompt in listed if 0 < len(prompt.prompt_ids) <= self._budget]
         self.too_long += len(listed) - len(fit)
+        self._longest = max([self._longest, *(len(prompt.prompt_ids) for prompt in fit)])
         if listed and not fit:
             raise WindowError(
                 f"none of {len(listed):,} prompts fits beside replies of the longest length; "

@@ -28,38 +28,34 @@ async def generators(context: Context) -> dict[str, JsonValue]:
     split, problems = read_split(context.run), read_problems(context.run)
     useful = learnable(context)
     seats = context.seats("generator")
-    async with workshop(context, seats, trained=False) as shop:
-        prompts = TrainingPrompts(context, shop)
+    shop = workshop(context, seats, trained=False)
+    prompts = TrainingPrompts(context, shop)
 
-        def of_problems(names: Iterable[str]) -> list[TrainingPrompt]:
-            return prompts.fitting(prompts.generator(problems[name]) for name in names)
+    def of_problems(names: Iterable[str]) -> list[TrainingPrompt]:
+        return prompts.fitting(prompts.generator(problems[name]) for name in names)
 
-        own = {seat: of_problems(useful(f"subset-{number}")) for number, seat in enumerate(seats, start=1)}
-        validation = of_problems(split.ids(VALIDATION))
-        return await _train(context, shop, "generator", own=own, validation=validation, prompts=prompts)
+    own = {seat: of_problems(useful(f"subset-{number}")) for number, seat in enumerate(seats, start=1)}
+    validation = of_problems(split.ids(VALIDATION))
+    return await _train(context, shop, "generator", own=own, validation=validation, prompts=prompts)
 
 
 async def critics(context: Context) -> dict[str, JsonValue]:
     """Train every critic on its own part of the critic data, from the question and all generators' responses."""
     examples = read_critic_examples(context.run)
     seats = context.seats("critic")
-    async with workshop(context, seats, trained=False) as shop:
-        prompts = TrainingPrompts(context, shop)
-        learning = [example for example in examples if example.part != VALIDATION]
-        order = context.run.rng("critic-subsets").permutation(len(learning))
-        size = len(learning) // len(seats)
-        if not size:
-            raise DataError(
-                f"{len(learning)} critic examples cannot be cut into {len(seats)} subsets; use more problems"
-            )
-        own = {
-            seat: prompts.fitting(
-                prompts.critic(learning[place]) for place in order[number * size : (number + 1) * size]
-            )
-            for number, seat in enumerate(seats)
-        }
-        held_out = prompts.fitting(prompts.critic(example) for example in examples if example.part == VALIDATION)
-        return await _train(context, shop, "critic", own=own, validation=held_out, prompts=prompts)
+    shop = workshop(context, seats, trained=False)
+    prompts = TrainingPrompts(context, shop)
+    learning = [example for example in examples if example.part != VALIDATION]
+    order = context.run.rng("critic-subsets").permutation(len(learning))
+    size = len(learning) // len(seats)
+    if not size:
+        raise DataError(f"{len(learning)} critic examples cannot be cut into {len(seats)} subsets; use more problems")
+    own = {
+        seat: prompts.fitting(prompts.critic(learning[place]) for place in order[number * size : (number + 1) * size])
+        for number, seat in enumerate(seats)
+    }
+    held_out = prompts.fitting(prompts.critic(example) for example in examples if example.part == VALIDATION)
+    return await _train(context, shop, "critic", own=own, validation=held_out, prompts=prompts)
 
 
 async def _train(
@@ -74,25 +70,26 @@ async def _train(
     recipe, folder = context.recipe, FOLDERS[role]
     section = recipe.generators if role == "generator" else recipe.critics
     settings = TrainingSettings(**recipe.training_for("generators" if role == "generator" else "critics").model_dump())
-    with context.grader() as grader, context.watch.training(folder) as observers:
-        task = TrainingTask(
-            prompts=own,
-            scorer=make_scorer(context, shop, grader),
-            validation=validation,
-            credit=Credit(section.advantage, section.std, recipe.reward.accuracy),
-            stop_tokens=ChatModel.of(shop.base).stop_tokens,
-        )
-        trainer = Trainer(
-            shop.stack,
-            shop.engine,
-            task,
-            settings=settings,
-            folder=context.run.path(folder),
-            base_name=shop.base.name,
-            seed=context.run.seed(folder),
-            observers=observers,
-        )
-        result = await trainer.train()
+    async with shop.sampling(longest=prompts.longest) as engine:
+        with context.grader() as grader, context.watch.training(folder) as observers:
+            task = TrainingTask(
+                prompts=own,
+                scorer=make_scorer(context, shop, grader),
+                validation=validation,
+                credit=Credit(section.advantage, section.std, recipe.reward.accuracy),
+                stop_tokens=ChatModel.of(shop.base).stop_tokens,
+            )
+            trainer = Trainer(
+                shop.stack,
+                engine,
+                task,
+                settings=settings,
+                folder=context.run.path(folder),
+                base_name=shop.base.name,
+                seed=context.run.seed(folder),
+                observers=observers,
+            )
+            result = await trainer.train()
     _keep_adapters(context, result)
     return {
         "steps": result.steps,

@@ -69,10 +69,6 @@ class EngineAgent:
             characters_left_out=fitted.characters_left_out,
         )
 
-    def fits(self, question: str) -> bool:
-        """Whether a question leaves room for a reply; `answer` refuses one that does not."""
-        return self._count_tokens(self.prompts.ask(question)) <= self.window - self.sampling.max_tokens
-
     def _prompt(self, question: str, seen: Sequence[Response]) -> FittedPrompt:
         budget = self.window - self.sampling.max_tokens
         if seen:

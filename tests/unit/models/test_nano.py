@@ -15,13 +15,12 @@ from mada.debate.prompts import Prompts, render
 from mada.debate.response import Response
 from mada.grading.extraction import extract_answer
 from mada.models.adapters import AdapterStack, Lora, load_adapter, save_adapter
-from mada.models.engines import Sampling, ScriptedEngine
+from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import EMBEDDED, Base, load_base
 from mada.models.parameters import count_parameters
 from mada.problems.abacus import abacus_problems
 from mada.seeds import seed_for
-from mada.team.agent import EngineAgent
 
 NAME = "mada-nano"
 PARAMETERS = 2_104_960
@@ -217,14 +216,3 @@ def test_adapters_name_it_as_their_base(tmp_path: Path) -> None:
 
     assert json.loads((tmp_path / "adapter_config.json").read_text())["base_model_name_or_path"] == NAME
     load_adapter(stack, "generator-1", tmp_path)
-
-
-def test_an_agent_knows_which_questions_fit_its_window(base: Base) -> None:
-    def agent(window: int) -> EngineAgent:
-        return EngineAgent(
-            "one", None, engine=ScriptedEngine(lambda _: [1]), tokenizer=base.tokenizer, prompts=Prompts(),
-            sampling=Sampling(8), window=window,
-        )  # fmt: skip
-
-    # Thirteen tokens of prompt, as counted above, beside eight of reply.
-    assert [agent(window).fits("What is 12 + 30?") for window in (20, 21)] == [False, True]

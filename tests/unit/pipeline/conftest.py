@@ -155,12 +155,13 @@ def seated(adapter_files):
 
 
 class SlottedEngine(ScriptedEngine):
-    """Also says how many rows it has, and keeps the adapters it was made with."""
+    """Also says how many rows it has, and keeps how long they are and which adapters it was made with."""
 
     slots = 4
 
-    def __init__(self, script, stack):
+    def __init__(self, script, stack, *, context):
         super().__init__(script)
+        self.context = context
         self.statistics = EngineStatistics()
         # Blank adapters have a B of zeros; files of trained ones have none.
         agents = stack.agents if stack else ()
@@ -181,7 +182,7 @@ def scripted(monkeypatch, base):
             return [*base.tokenizer.encode(said, add_special_tokens=False), base.tokenizer.eos_token_id]
 
         def make(model, stack, *, context, rows):
-            engines.append(SlottedEngine(script, stack))
+            engines.append(SlottedEngine(script, stack, context=context))
             return engines[-1]
 
         for module in ("context", "cast"):

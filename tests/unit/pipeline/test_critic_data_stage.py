@@ -6,6 +6,7 @@ import json
 import pytest
 
 from mada.debate.response import Response
+from mada.pipeline.context import Workshop
 from mada.pipeline.critic_data import CriticExample, count_by_right, critic_data, read_critic_examples
 from mada.pipeline.split import read_problems, read_split, split
 from mada.seeds import seed_for
@@ -141,11 +142,22 @@ def test_examples_are_counted_by_how_many_were_right():
     assert count_by_right([example(False)]) == {0: 1, 1: 0}
 
 
+def test_rows_are_as_long_as_the_longest_question_and_its_reply(stage):
+    context, engines = stage
+    asyncio.run(critic_data(context))
+    longest = max(len(request.prompt_ids) for request in engines[0].requests) + 96
+    assert engines[0].context == -(-longest // 128) * 128 < 512
+
+
 def test_a_problem_too_long_for_the_window_is_left_out_and_counted(stage, monkeypatch):
     context, _ = stage
     too_long = read_split(context.run).ids("subset-2")[0]
     question = read_problems(context.run)[too_long].question
-    monkeypatch.setattr("mada.pipeline.critic_data.EngineAgent.fits", lambda _, asked: asked != question)
+    counted = Workshop.question_tokens
+    # The window has 512 tokens, of which a reply may fill 96.
+    monkeypatch.setattr(
+        Workshop, "question_tokens", lambda shop, asked: 417 if asked == question else counted(shop, asked)
+    )
     summary = asyncio.run(critic_data(context))
     assert (summary["examples"], summary["problems left out, too long for the window"]) == (21, 1)
     assert too_long not in {one.problem for one in read_critic_examples(context.run)}

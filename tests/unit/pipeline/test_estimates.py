@@ -183,8 +183,10 @@ def test_a_micro_batch_is_its_limit_or_its_longest_sequence_or_all_there_is():
     assert tokens(replace(ROLLOUTS, at_once=4)) == 4 * 640
     memory = memory_of(wide, [(ROLLOUTS, SETTINGS), (replace(ROLLOUTS, most=30_000), SETTINGS)])
     assert [one.tokens for one in memory.micro_batches] == [16_384, 30_128]
-    rows = int(0.4 * H200_BYTES) // (65_536 * 28_672)
-    assert (memory.rows, memory.cache_bytes) == (rows, rows * 65_536 * 28_672)
+    assert memory_of(wide, [(ROLLOUTS, SETTINGS)]).row == 1024 + 512
+    row = 1024 + 30_000  # no more than the longest question and reply of the training that takes most
+    rows = int(0.4 * H200_BYTES) // (row * 28_672)
+    assert (memory.rows, memory.row, memory.cache_bytes) == (rows, row, rows * row * 28_672)
     assert memory.together[1] == memory.cache_bytes + round(30_128 * H200.activation_bytes)
 
 
@@ -218,7 +220,7 @@ def test_advice_is_silent_when_all_is_well():
 def test_advice_about_a_micro_batch_that_is_too_large():
     small = replace(MEASURED, machine=replace(ON_H200, memory=40 * GIB))
     [said] = advised(small, ROLLOUTS)
-    held = small.rows * small.slot
+    held = small.rows(ROLLOUTS) * small.slot(ROLLOUTS)
     fits = int((40 * GIB - held) / H200.activation_bytes)
     assert said.startswith("Training does not fit: a micro-batch of 12,288 tokens takes 35.7 GB beside ")
     assert f"training.micro_batch_tokens = {fits} would fit" in said
@@ -230,10 +232,11 @@ def test_advice_about_a_single_sequence_that_is_too_long():
     long = replace(ROLLOUTS, most=60_000, at_once=4)
     [said] = advised(wide, long)
     alone = 60_128 * H200.activation_bytes
+    rest = in_bytes(4 * 61_024 * 28_672)
     assert said.startswith(
-        f"Training may not fit: one sequence of 60,128 tokens takes {in_bytes(alone)} beside 7.52 GB"
+        f"Training may not fit: one sequence of 60,128 tokens takes {in_bytes(alone)} beside {rest} of the rest"
     )
-    window = int((H200_BYTES - 4 * wide.slot) / H200.activation_bytes) // 1024 * 1024
+    window = int((H200_BYTES - 4 * wide.slot(long)) / H200.activation_bytes) // 1024 * 1024
     assert f"makes learning 1.7 times as long. Or: model.window = {window} would fit; debates are shortened" in said
     assert advised(wide, long, replace(SETTINGS, gradient_checkpointing=True)) == []
 
@@ -242,8 +245,22 @@ def test_advice_about_a_base_or_a_row_that_does_not_fit():
     [said] = advised(replace(MEASURED, base_bytes=200 * GIB), ROLLOUTS)
     assert said == "The base alone takes 215 GB, and there are 149 GB: use a smaller model.name or a larger device."
     huge = replace(MEASURED, window=4_000_000)
-    said = advised(huge, ROLLOUTS)[0]
-    assert said.startswith("Not one row fits, so nothing could be sampled, and a training step wants 48 at once")
+    said = advised(huge, replace(ROLLOUTS, most=3_000_000))[0]
+    assert said.startswith(
+        "Not one row fits, so nothing could be sampled, and a step of the generators' training wants 48 at once: each "
+        "has room for the longest prompt and reply, 3,001,024 tokens."
+    )
+
+
+def test_rows_have_room_for_what_their_stage_needs():
+    critic = Calls(48, 512, at_once=48, responses=3, most_response=400)
+    wide = replace(MEASURED, window=65_536)
+    assert [wide.row(calls) for calls in (ROLLOUTS, critic, replace(ROLLOUTS, whole_window=True))] == [
+        *(1024 + 512, 1024 + 3 * 400 + 512, 65_536)
+    ]
+    assert wide.rows(replace(ROLLOUTS, whole_window=True)) == int(0.4 * H200_BYTES) // (65_536 * 28_672) < 512
+    assert wide.rows(ROLLOUTS) == 512
+    assert replace(wide, window=1000).row(critic) == 1000, "prompts are shortened to the window"
 
 
 def test_quantities_have_the_digits_that_count():

@@ -54,7 +54,8 @@ def test_memory_and_parameters_of_the_embedded_model(tiny, base):
     assert plan.setting.training_bytes == 3 * own * 16
     config = base.model.config
     width = config.num_key_value_heads * config.hidden_size // config.num_attention_heads
-    assert plan.setting.slot == 2 * config.num_hidden_layers * width * 512 * 4
+    assert plan.memory.row == 512, "the window is smaller than a long question and its reply"
+    assert plan.memory.cache_bytes == plan.memory.rows * 2 * config.num_hidden_layers * width * 512 * 4
     assert plan.setting.machine.words == "a CPU like ours, two shared cores"
     assert (plan.dtype, plan.advice) == ("float32", ())
     assert [stage.name for stage in plan.stages if stage.seconds is None] == ["split", "report"]
@@ -119,18 +120,20 @@ def test_the_papers_experiment():
     # Estimated for an H200, so in the format the weights are published in
     assert (plan.setting.machine.words, plan.dtype) == ("one H200 (no GPU is here)", "bfloat16")
     assert plan.setting.base_bytes == 2 * 1_777_088_000
-    # 28 layers, 2 heads of 128 for keys and values, a window of 131,072
-    assert plan.setting.slot == 2 * 28 * 2 * 128 * 131_072 * 2
+    # A long question, three responses and a reply; 28 layers, 2 heads of 128 for keys and values
+    assert plan.memory.row == 1024 + 3 * 32_768 + 8192 == 107_520
+    slot = 2 * 28 * 2 * 128 * 107_520 * 2
     # 0.4 × (139 GiB − base − adapters) / slot
-    assert plan.memory.rows == int(0.4 * (139 * 2**30 - 2 * 1_777_088_000 - 3 * 18_464_768 * 4) / (3_758_096_384)) == 15
+    assert plan.memory.rows == int(0.4 * (139 * 2**30 - 2 * 1_777_088_000 - 3 * 18_464_768 * 4) / slot) == 18
     # A question of 128 tokens, three responses and a reply
     assert [one.tokens for one in plan.memory.micro_batches] == [
         128 + 3 * 32_768 // 4 + 8192 // 4,
         128 + 3 * 32_768 + 8192,
     ]
-    held = 2 * 1_777_088_000 + 3 * 18_464_768 * 16 + 15 * 3_758_096_384
+    held = 2 * 1_777_088_000 + 3 * 18_464_768 * 16 + 18 * slot
     assert plan.memory.together == tuple(held + one.bytes for one in plan.memory.micro_batches)
-    assert "Only 15 rows fit, and a training step wants 48 at once" in plan.advice[0]
+    assert len(plan.advice) == 2, "the generators' rows fit"
+    assert "Only 18 rows fit, and a step of the critics' training wants 48 at once" in plan.advice[0]
     assert "one sequence of 106,624 tokens takes 310 GB" in plan.advice[1]
     assert "training.gradient_checkpointing = true takes 23.1 GB" in plan.advice[1]
 

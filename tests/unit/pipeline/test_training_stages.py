@@ -233,15 +233,15 @@ def test_a_workshop_has_blank_adapters_or_the_trained_ones(tiny, opened, trainer
     context = opened(tiny())
     asyncio.run(split(context))
 
-    async def tensors(*, trained):
-        async with workshop(context, context.seats("generator"), trained=trained) as shop:
-            return {
-                seat: {name: tensor.detach().clone() for name, tensor in shop.stack.tensors(seat).items()}
-                for seat in shop.stack.agents
-            }
+    def tensors(*, trained):
+        shop = workshop(context, context.seats("generator"), trained=trained)
+        return {
+            seat: {name: tensor.detach().clone() for name, tensor in shop.stack.tensors(seat).items()}
+            for seat in shop.stack.agents
+        }
 
     asyncio.run(generators(context))
-    blank, trained = asyncio.run(tensors(trained=False)), asyncio.run(tensors(trained=True))
+    blank, trained = tensors(trained=False), tensors(trained=True)
     given = trainer["stack"]
     for seat in context.seats("generator"):
         for name, tensor in given.tensors(seat).items():
