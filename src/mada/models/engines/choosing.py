@@ -1,9 +1,9 @@
 """Which engine samples a model: our own, vLLM, or a server; and why.
 
 Measured on an H200 with a model of 1.5 billion parameters (docs/performance.md), the local engine is ahead of vLLM
-with as many rows, from 16 of them on, and it shares the learner's tensors. It keeps a slot of the whole window for
-every row, so long windows and large models leave it few rows; vLLM keeps pages, and holds as many rows as their real
-lengths allow.
+with as many rows, from 16 of them on, and it shares the learner's tensors. It keeps a slot for every row, as long as
+the longest prompt and reply may be, so long replies and large models leave it few rows; vLLM keeps pages, and holds as
+many rows as their real lengths allow.
 """
 
 from collections.abc import Callable
