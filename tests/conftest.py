@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from hypothesis import settings
 # A busy machine makes no property false.
 settings.register_profile("mada", deadline=None)
 settings.load_profile("mada")
+
+# A shell has whatever it starts in the background ignore Ctrl-C, and so would all processes that tests stop with it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
