@@ -1,10 +1,11 @@
 """What a stage is given: the run it writes, the recipe it follows, and who watches."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from mada.concurrency import each
 from mada.debate.transcript import Role
 from mada.errors import EngineError
 from mada.grading import Grader
@@ -25,6 +26,7 @@ from mada.team.settings import DebateSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
+T = TypeVar("T")
 ROW_STEP = 128
 """Rows have room for a multiple of so many tokens."""
 
@@ -66,6 +68,21 @@ class Context:
         """Make a grader as the recipe wants it."""
         return Grader(workers=self.recipe.grading.workers, time_limit=self.recipe.grading.time_limit)
 
+    async def work_off(
+        self, missing: Sequence[T], work: Callable[[T], Awaitable[None]], *, done: int, at_once: int
+    ) -> None:
+        """Do what is missing beside what is done already, many at once, and say how far it is."""
+        of = done + len(missing)
+        self.watch.progressed(done, of)
+
+        async def step(item: T) -> None:
+            nonlocal done
+            await work(item)
+            done += 1
+            self.watch.progressed(done, of)
+
+        await each(missing, step, at_once=at_once)
+
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
@@ -79,10 +96,13 @@ class Workshop:
     stack: AdapterStack
     window: int
 
+    def ids(self, text: str) -> tuple[int, ...]:
+        """Return a user's message as the tokens of a prompt."""
+        return prompt_ids(chat_prompt(text, self.base.tokenizer), self.base.tokenizer)
+
     def question_tokens(self, question: str) -> int:
         """Return how long the prompt of a bare question is."""
-        text = chat_prompt(self.context.settings.prompts.ask(question), self.base.tokenizer)
-        return len(prompt_ids(text, self.base.tokenizer))
+        return len(self.ids(self.context.settings.prompts.ask(question)))
 
     @asynccontextmanager
     async def sampling(self, *, longest: int) -> AsyncGenerator[PacedEngine]:

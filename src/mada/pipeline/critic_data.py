@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from mada.concurrency import all_or_none, each
+from mada.concurrency import all_or_none
 from mada.debate.response import Response
 from mada.grading import Grader
 from mada.pipeline.context import Context, workshop
@@ -42,7 +42,6 @@ async def critic_data(context: Context) -> dict[str, JsonValue]:
     wanted = [(part.name, problems[name]) for part in split.parts for name in part.ids]
     records = context.run.records(CRITIC_EXAMPLES, CriticExample)
     known = {example.problem for example in records}
-    done = len(known)
     shop = workshop(context, context.seats("generator"), trained=True)
     tokens = {problem.id: shop.question_tokens(problem.question) for _, problem in wanted}
     reply = context.recipe.inference.max_new_tokens
@@ -51,16 +50,12 @@ async def critic_data(context: Context) -> dict[str, JsonValue]:
     async with shop.sampling(longest=longest) as engine:
         agents = [context.agent(shop, seat, engine=engine) for seat in context.seats("generator")]
         with context.grader() as grader:
-            context.watch.progressed(done, len(fitting))
 
             async def answer(item: tuple[str, Problem]) -> None:
-                nonlocal done
                 records.append(await _example(context, *item, agents=agents, grader=grader))
-                done += 1
-                context.watch.progressed(done, len(fitting))
 
             missing = [item for item in fitting if item[1].id not in known]
-            await each(missing, answer, at_once=2 * engine.slots)
+            await context.work_off(missing, answer, done=len(known), at_once=2 * engine.slots)
     examples = read_critic_examples(context.run)
     return {
         "examples": len(examples),

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from mada.concurrency import each
 from mada.errors import DataError
 from mada.learning.prompts import TrainingPrompt
 from mada.models.chat import ChatModel
@@ -45,7 +44,6 @@ async def screen(context: Context) -> dict[str, JsonValue]:
     recipe, problems = context.recipe, read_problems(context.run)
     records = context.run.records(SCREENINGS, Screening)
     known = {screening.problem for screening in records}
-    done = len(known)
     training = recipe.training_for("generators")
     shop = workshop(context, context.seats("generator"), trained=False)
     prompts = TrainingPrompts(context, shop)
@@ -54,10 +52,8 @@ async def screen(context: Context) -> dict[str, JsonValue]:
     async with shop.sampling(longest=prompts.longest) as engine:
         with context.grader() as grader:
             score = make_scorer(context, shop, grader)
-            context.watch.progressed(done, len(wanted))
 
             async def answer(prompt: TrainingPrompt) -> None:
-                nonlocal done
                 seed = context.run.seed("screen", prompt.id)
                 sampling = Sampling(
                     training.max_new_tokens, training.temperature, top_p=training.top_p, stop_tokens=stops, seed=seed
@@ -66,11 +62,9 @@ async def screen(context: Context) -> dict[str, JsonValue]:
                 rewards = await score(prompt, drawn)
                 right, cut_off = sum(bool(one.correct) for one in rewards), sum(one.stop == "length" for one in drawn)
                 records.append(Screening(prompt.id, right, len(drawn), cut_off))
-                done += 1
-                context.watch.progressed(done, len(wanted))
 
             missing = [prompt for prompt in wanted if prompt.id not in known]
-            await each(missing, answer, at_once=2 * engine.slots)
+            await context.work_off(missing, answer, done=len(known), at_once=2 * engine.slots)
     found = list(records)
     counts = Counter(screening.right for screening in found)
     return {

@@ -11,7 +11,7 @@ from mada.models.engines import Completion
 from mada.pipeline.context import Context, Workshop
 from mada.pipeline.critic_data import CriticExample
 from mada.problems import Problem
-from mada.team.agent import chat_prompt, check_chat_template, opens_thinking, prompt_ids
+from mada.team.agent import chat_prompt, check_chat_template, opens_thinking
 
 
 def make_scorer(context: Context, shop: Workshop, grader: Grader) -> Scorer:
@@ -40,7 +40,7 @@ class TrainingPrompts:
 
     def __init__(self, context: Context, shop: Workshop) -> None:
         check_chat_template(shop.base.tokenizer)
-        self._tokenizer = shop.base.tokenizer
+        self._ids = shop.ids
         self._prompts = context.settings.prompts
         self._reply = context.recipe.training.max_new_tokens
         self._budget = shop.window - self._reply
@@ -96,6 +96,3 @@ class TrainingPrompts:
             return ()  # counted by `fitting`, with the questions that are too long by themselves
         self.shortened += fitted.shortened_responses > 0
         return self._ids(fitted.text)
-
-    def _ids(self, text: str) -> tuple[int, ...]:
-        return prompt_ids(chat_prompt(text, self._tokenizer), self._tokenizer)
