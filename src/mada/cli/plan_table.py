@@ -13,17 +13,21 @@ if TYPE_CHECKING:
 
     from mada.pipeline.plan import Plan
     from mada.recipe import Recipe
+    from mada.run import StoredRun
 
 
-def print_plan(plan: "Plan", recipe: "Recipe", *, folder: Path) -> None:
-    """Print what a recipe would do in a folder; nothing is done."""
+def print_plan(plan: "Plan", recipe: "Recipe", *, folder: Path, lender: "StoredRun | None" = None) -> None:
+    """Print what a recipe would do in a folder, perhaps with the generators of another run; nothing is done."""
+    from mada.pipeline.borrowing import shared_stages
+
+    lent = shared_stages(recipe) if lender else ()
     screen = console()
     screen.print(f"{safe(recipe.name)} on {safe(recipe.model.name)}, in {safe(str(folder))}; nothing is done yet\n")
     table = _table("stage", "what")
     table.add_column("completions", justify="right")
     for stage in plan.stages:
-        marks = _mark(folder, stage.name)
-        table.add_row(f"{stage.name}{marks}", safe(stage.size), _count(stage.completions))
+        mark = _mark(folder, stage.name) or (" (taken)" if stage.name in lent else "")
+        table.add_row(f"{stage.name}{mark}", safe(stage.size), _count(stage.completions))
     screen.print(table)
     _print_times(plan, screen)
     facts = _table(headers=False)
@@ -69,10 +73,8 @@ def _facts(plan: "Plan", recipe: "Recipe") -> "Iterator[tuple[str, str]]":
     agents = plan.trainable // plan.trainable_per_agent
     yield "trainable parameters", f"{plan.trainable_per_agent:,} × {agents} agents = {plan.trainable:,}"
     yield "window", f"{setting.window:,} tokens, prompt and reply; debates are shortened to it"
-    fate = "learnt from" if recipe.training.truncated == "learn" else "not learnt from"
     training, inference = recipe.training.max_new_tokens, recipe.inference.max_new_tokens
-    cut = f"at {training:,} tokens in training, counted and {fate} (training.truncated), otherwise at {inference:,}"
-    yield "replies are cut off", cut
+    yield "replies are cut off", f"at {training:,} tokens in training, {_fate(recipe)}, otherwise at {inference:,}"
     yield "base", f"{plan.base_parameters:,} parameters, {in_bytes(setting.base_bytes)} in {plan.dtype}"
     yield "adapters, gradients, optimizer", in_bytes(setting.training_bytes)
     slots = f"{memory.rows} rows of {memory.row:,} tokens, {in_bytes(memory.cache_bytes / max(1, memory.rows))} each"
@@ -81,6 +83,15 @@ def _facts(plan: "Plan", recipe: "Recipe") -> "Iterator[tuple[str, str]]":
     tokens = f"{low.tokens:,}" if low.tokens == high.tokens else f"{low.tokens:,} (¼) or {high.tokens:,} (all)"
     yield "activations, logits", f"{_either(low.bytes, high.bytes)} for a micro-batch of {tokens} tokens"
     yield "memory together", f"{_either(*memory.together)} of {in_bytes(setting.machine.memory)}"
+
+
+def _fate(recipe: "Recipe") -> str:
+    """Say what becomes of replies cut off in training."""
+    words = {"learn": "learnt from", "skip": "not learnt from", "wrong": "learnt from as wrong"}
+    generators, critics = (words[recipe.training_for(role).truncated] for role in ("generators", "critics"))
+    if generators == critics or not recipe.team.critics:
+        return f"counted and {generators} (training.truncated)"
+    return f"counted and {generators} by generators, {critics} by critics (critics.truncated)"
 
 
 def _either(low: int, high: int) -> str:

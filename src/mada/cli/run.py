@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from mada.recipe import Recipe
+    from mada.run import StoredRun
 
 ArgumentsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[RECIPE] [KEY=VALUE]…", help="A recipe file, and fields to set in it.")
@@ -33,6 +34,13 @@ def run(
         str | None,
         typer.Option("--from", metavar="STAGE", help="Do this stage and all after it again."),
     ] = None,
+    generators: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Take the generators and critic data of this run, if the recipe differs only after them.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
 ) -> None:
     """Run a recipe: split, screen if it says so, generators, critic-data, critics, evaluate, report.
@@ -43,10 +51,11 @@ def run(
     for name in (until, start):
         _check_stage(name)
     recipe, place = _chosen(arguments or (), folder)
+    lender = _lender(generators, recipe) if generators else None
     if dry_run:
-        _print_plan(recipe, place)
+        _print_plan(recipe, place, lender=lender)
     else:
-        _run(recipe, place, first=start, last=until)
+        _run(recipe, place, first=start, last=until, lender=lender)
 
 
 def stage_command(name: str) -> "Callable[..., None]":
@@ -104,8 +113,26 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
     return overridden(recipe_of(stored), overrides), folder
 
 
+def _lender(folder: Path, recipe: "Recipe") -> "StoredRun":
+    """Return the run whose generators are to be taken, if they are the recipe's, before anything is written."""
+    from mada.run import StoredRun
+
+    lender = StoredRun.read(folder)
+    quieten()
+    from mada.pipeline.borrowing import refuse_lender
+
+    refuse_lender(lender, recipe)
+    return lender
+
+
 def _run(
-    recipe: "Recipe", folder: Path, *, first: str | None = None, last: str | None = None, only: str | None = None
+    recipe: "Recipe",
+    folder: Path,
+    *,
+    first: str | None = None,
+    last: str | None = None,
+    only: str | None = None,
+    lender: "StoredRun | None" = None,
 ) -> None:
     from mada.cli.run_view import RunView
     from mada.run import Run
@@ -117,9 +144,12 @@ def _run(
             # PyTorch takes seconds to load, so what can be refused has been refused by now.
             quieten()
             with screen.status("loading") if screen.is_terminal else _nothing():
+                from mada.pipeline.borrowing import borrow_stages
                 from mada.pipeline.running import refuse_gaps, run_recipe
 
             try:
+                if lender is not None:
+                    borrow_stages(lender, opened, recipe)
                 if only is not None:
                     refuse_gaps(opened, recipe, before=only)
                 run_recipe(opened, recipe, watch=view, first=first, last=last)
@@ -157,12 +187,12 @@ def _print_results(folder: Path, shown: Path) -> None:
         typer.echo(f"\n{counted(len(done), 'stage')} done. To go on: mada run --run {shlex.quote(str(shown))}")
 
 
-def _print_plan(recipe: "Recipe", folder: Path) -> None:
+def _print_plan(recipe: "Recipe", folder: Path, *, lender: "StoredRun | None") -> None:
     quieten()
     from mada.cli.plan_table import print_plan
     from mada.pipeline.plan import plan_of
 
-    print_plan(plan_of(recipe), recipe, folder=folder)
+    print_plan(plan_of(recipe), recipe, folder=folder, lender=lender)
 
 
 def _nothing() -> "AbstractContextManager[None]":

@@ -79,8 +79,7 @@ def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
         screen.print(begun if source.left_out else "not evaluated yet")
         return
     if source.left_out:
-        seeds = "seed" if len(source.left_out) == 1 else "seeds"
-        screen.print(f"the evaluation is not finished; left out: {seeds} {', '.join(map(str, source.left_out))}")
+        screen.print(f"the evaluation is not finished; left out: {safe(str(source.left_out))}", soft_wrap=True)
     summary = summary_of(source.grid)
     print_table(headline_table(summary), screen)
     screen.print()

@@ -27,6 +27,25 @@ def place_of(item: Score | Transcript) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What of an unfinished evaluation is not in its grid; false where nothing is."""
+
+    seeds: tuple[int, ...] = ()
+    systems: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.seeds or self.systems)
+
+    def __str__(self) -> str:
+        kinds = {"seed": self.seeds, "system": self.systems}
+        return " and ".join(
+            f"{kind}{'s' if len(which) > 1 else ''} {', '.join(map(str, which))}"
+            for kind, which in kinds.items()
+            if which
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Grid:
     """Scores by system, benchmark, seed and problem, with no place empty; made by `Grid.of`.
 
@@ -62,22 +81,32 @@ class Grid:
         return cls(plan, placed, sorted_problems, seeds, rows)
 
     @classmethod
-    def of_whole_seeds(cls, scores: Iterable[Score], plan: EvaluationPlan) -> tuple[Self | None, tuple[int, ...]]:
-        """Put the scores of an evaluation that may still go on in their places; also return the seeds left out.
+    def of_finished(cls, scores: Iterable[Score], plan: EvaluationPlan) -> "tuple[Self | None, LeftOut]":
+        """Put the scores of an evaluation that may still go on in their places; also return what was left out.
 
         A seed counts once every system has answered every question with it: what is left out then has nothing to do
-        with what was easy. Without any such seed there is no grid.
+        with what was easy. If there is none, it is the seeds of the reference that count, and systems that have not
+        finished them are left out instead. Without those there is no grid.
         """
         placed = _placed(scores, plan)
         known = {(benchmark, problem) for _, benchmark, _, problem in placed}
-        questions = sum(plan.problems.values()) if plan.problems else len(known)
-        answered = Counter(seed for _, _, seed, _ in placed)
-        whole = {seed for seed, count in answered.items() if count == questions * len(plan.held)}
+        begun = {seed for _, _, seed, _ in placed}
         # A benchmark that nobody has begun shows in the plan alone.
-        if not whole or {benchmark for benchmark, _ in known} < set(plan.benchmarks):
-            return None, tuple(sorted(answered))
-        finished = cls.of((score for score in placed.values() if score.seed in whole), plan)
-        return finished, tuple(sorted(answered.keys() - whole))
+        if {benchmark for benchmark, _ in known} < set(plan.benchmarks):
+            return None, LeftOut(tuple(sorted(begun)))
+        questions = sum(plan.problems.values()) if plan.problems else len(known)
+        answered = Counter((system, seed) for system, _, seed, _ in placed)
+        whole = {one.name: {seed for seed in begun if answered[one.name, seed] == questions} for one in plan.held}
+        seeds = set.intersection(*whole.values())
+        if not seeds:
+            seeds = set.intersection(*(whole[name] for name in plan.members_of(plan.chosen)))
+        if not seeds:
+            return None, LeftOut(tuple(sorted(begun)))
+        kept = plan.of_systems({name for name, own in whole.items() if own >= seeds})
+        names = {system.name for system in kept.held}
+        finished = cls.of((one for one in placed.values() if one.seed in seeds and one.system in names), kept)
+        others = tuple(system.name for system in plan.held if system.name not in names)
+        return finished, LeftOut(tuple(sorted(begun - seeds)), others)
 
     @staticmethod
     def measured(system: PlannedSystem) -> Value:

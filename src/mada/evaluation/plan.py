@@ -15,7 +15,7 @@ average of its members, as the paper does with teams of fewer agents.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -145,6 +145,11 @@ class EvaluationPlan(BaseModel):
     def with_problems(self, problems: Mapping[str, Sequence[object]]) -> Self:
         """Return the plan with the number of problems that its benchmarks were found to have."""
         return self.model_copy(update={"problems": {name: len(found) for name, found in problems.items()}})
+
+    def of_systems(self, names: Collection[str]) -> Self:
+        """Return the plan with these systems alone, the reference among them, and the families that are whole."""
+        kept = [one for one in self.systems if set(one.members or [one.name]).issubset(names)]
+        return self.model_copy(update={"systems": tuple(kept)})
 
     def to_json(self) -> str:
         """Return the plan as a file's text."""

@@ -4,13 +4,12 @@ Two rules decide which completions are learnt from:
 
 - a group whose advantages are all exactly 0 is passed over. For `grpo` that is every group without spread in its
   rewards; for `counterfactual` only one in which every completion earned just what the generators had;
-- a completion cut off at the token limit is learnt from like any other (`learn`), or counted in its group's
-  statistics and then passed over (`skip`).
+- a completion cut off at the token limit is learnt from like any other, with the reward that its scorer gave it
+  (`learn`, `wrong`), or counted in its group's statistics and then passed over (`skip`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from mada.learning.advantages import ADVANTAGES, Baseline, Floats
 from mada.learning.batches import CreditedCompletion
 from mada.learning.prompts import TrainingPrompt
 from mada.learning.rollouts import Group
-from mada.learning.settings import Credit
+from mada.learning.settings import Credit, Truncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,7 @@ class CreditedGroup:
         ]
 
 
-def credit_groups(
-    groups: Sequence[Group], credit: Credit, *, truncated: Literal["learn", "skip"]
-) -> list[CreditedGroup]:
+def credit_groups(groups: Sequence[Group], credit: Credit, *, truncated: Truncated) -> list[CreditedGroup]:
     """Credit every completion of the groups, which must have one size."""
     rewards_PG = [[reward.total for reward in group.rewards] for group in groups]
     advantages_PG = _advantages(rewards_PG, [group.prompt for group in groups], credit=credit)
@@ -79,7 +76,7 @@ def _advantages(rewards_PG: list[list[float]], prompts: Sequence[TrainingPrompt]
     return ADVANTAGES[credit.advantage](rewards_PG, baseline)
 
 
-def _credited(group: Group, advantages_G: Floats, truncated: Literal["learn", "skip"]) -> CreditedGroup:
+def _credited(group: Group, advantages_G: Floats, truncated: Truncated) -> CreditedGroup:
     teaches = bool(np.any(advantages_G != 0))
     learn = tuple(teaches and not (truncated == "skip" and drawn.stop == "length") for drawn in group.completions)
     return CreditedGroup(group, tuple(float(advantage) for advantage in advantages_G), learn)

@@ -6,6 +6,8 @@ from typing import Literal
 from mada.learning.advantages import Deviation
 
 Schedule = Literal["constant", "linear", "cosine"]
+Truncated = Literal["learn", "skip", "wrong"]
+"""What becomes of completions cut off; that they count as `wrong` is the scorer's doing, not the trainer's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class TrainingSettings:
     clip_range: float = 0.2
     loss_aggregation: str = "sequence"
     updates_per_rollout: int = 1
-    truncated: Literal["learn", "skip"] = "learn"
+    truncated: Truncated = "learn"
     temperature: float = 0.7
     top_p: float = 1.0
     max_new_tokens: int = 8192

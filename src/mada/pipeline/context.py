@@ -18,6 +18,7 @@ from mada.models.threads import choose_threads
 from mada.pipeline.engines import chosen_engine, start_engine
 from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
+from mada.recipe.training import TrainingSection
 from mada.run import Run
 from mada.team.agent import EngineAgent, chat_prompt, prompt_ids
 from mada.team.seats import ADAPTERS, team_seats
@@ -47,6 +48,10 @@ class Context:
     def seats(self, role: Role) -> tuple[str, ...]:
         """Return the names of a role's seats, which are those of its adapters; in one round critics have none."""
         return team_seats(self.recipe)[role == "critic"]
+
+    def training(self, role: Role) -> TrainingSection:
+        """Return how a role learns."""
+        return self.recipe.training_for("generators" if role == "generator" else "critics")
 
     def adapter(self, seat: str) -> "Path":
         """Return where a seat's trained adapter lies."""

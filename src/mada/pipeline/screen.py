@@ -44,14 +44,14 @@ async def screen(context: Context) -> dict[str, JsonValue]:
     recipe, problems = context.recipe, read_problems(context.run)
     records = context.run.records(SCREENINGS, Screening)
     known = {screening.problem for screening in records}
-    training = recipe.training_for("generators")
+    training = context.training("generator")
     shop = workshop(context, context.seats("generator"), trained=False)
     prompts = TrainingPrompts(context, shop)
     wanted = prompts.fitting(prompts.generator(problems[name]) for name in _names(context))
     stops = ChatModel.of(shop.base).stop_tokens
     async with shop.sampling(longest=prompts.longest) as engine:
         with context.grader() as grader:
-            score = make_scorer(context, shop, grader)
+            score = make_scorer(context, shop, grader, role="generator")
 
             async def answer(prompt: TrainingPrompt) -> None:
                 seed = context.run.seed("screen", prompt.id)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mada.debate.response import Response
+from mada.debate.transcript import Role
 from mada.debate.window import WindowError, fit_debate_prompt
 from mada.grading import Grader
 from mada.grading.rewards import REWARDS, total_reward
@@ -14,17 +15,23 @@ from mada.problems import Problem
 from mada.team.agent import chat_prompt, check_chat_template, opens_thinking
 
 
-def make_scorer(context: Context, shop: Workshop, grader: Grader) -> Scorer:
-    """Return the function that grades a group of completions and rewards them (R1–R3)."""
+def make_scorer(context: Context, shop: Workshop, grader: Grader, *, role: Role) -> Scorer:
+    """Return the function that grades a group of completions and rewards them (R1–R3).
+
+    Where the role's rule for completions cut off is `wrong`, what they say is not looked at.
+    """
     weights = context.recipe.reward.model_dump()
     tokenizer = shop.base.tokenizer
     thinking_opened = opens_thinking(chat_prompt("", tokenizer))
+    must_end = context.training(role).truncated == "wrong"
 
     async def score(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
         texts = [str(tokenizer.decode(list(one.token_ids), skip_special_tokens=True)) for one in completions]
         pairs = [(text, str(prompt.payload)) for text in texts]
         grades = await grader.grade_async(pairs, thinking_opened=thinking_opened)
-        correct, lengths = [grade.correct for grade in grades], [len(one.token_ids) for one in completions]
+        ended = [one.stop == "end" or not must_end for one in completions]
+        correct = [grade.correct and whole for grade, whole in zip(grades, ended, strict=True)]
+        lengths = [len(one.token_ids) for one in completions]
         totals = total_reward([correct], [lengths], weights=weights)[0]
         parts = {name: REWARDS[name]([correct], [lengths])[0] for name in weights}
         return [

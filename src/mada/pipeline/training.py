@@ -1,7 +1,8 @@
 """Stages 2 and 4, generators and critics: the same trainer with other prompts and another advantage (T1–T4)."""
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import cycle
 
 from pydantic import JsonValue
 
@@ -12,15 +13,21 @@ from mada.learning.settings import Credit, TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.learning.whole_folders import writing_folder
+from mada.models.adapters import load_adapter
 from mada.models.chat import ChatModel
 from mada.pipeline.context import Context, Workshop, workshop
-from mada.pipeline.critic_data import read_critic_examples
+from mada.pipeline.critic_data import CriticExample, read_critic_examples
 from mada.pipeline.screen import learnable
 from mada.pipeline.split import read_problems, read_split
 from mada.pipeline.teaching import TrainingPrompts, make_scorer
 from mada.problems.split import VALIDATION
 
 FOLDERS: Mapping[Role, str] = {"generator": "generators", "critic": "critics"}
+_TEACHES: Mapping[str, Callable[[CriticExample], bool]] = {
+    "all": lambda _: True,
+    "answered": lambda example: example.generator_accuracy > 0,
+    "disputed": lambda example: 0 < example.generator_accuracy < 1,
+}
 
 
 async def generators(context: Context) -> dict[str, JsonValue]:
@@ -41,21 +48,29 @@ async def generators(context: Context) -> dict[str, JsonValue]:
 
 async def critics(context: Context) -> dict[str, JsonValue]:
     """Train every critic on its own part of the critic data, from the question and all generators' responses."""
-    examples = read_critic_examples(context.run)
+    examples, section = read_critic_examples(context.run), context.recipe.critics
     seats = context.seats("critic")
     shop = workshop(context, seats, trained=False)
+    if section.start == "generators":
+        for seat, generator in zip(seats, cycle(context.seats("generator")), strict=False):
+            load_adapter(shop.stack, seat, context.adapter(generator))
     prompts = TrainingPrompts(context, shop)
-    learning = [example for example in examples if example.part != VALIDATION]
+    every = [example for example in examples if example.part != VALIDATION]
+    learning = [example for example in every if _TEACHES[section.examples](example)]
     order = context.run.rng("critic-subsets").permutation(len(learning))
     size = len(learning) // len(seats)
     if not size:
-        raise DataError(f"{len(learning)} critic examples cannot be cut into {len(seats)} subsets; use more problems")
+        kind = "" if len(every) == len(learning) else f" of {len(every):,} that are {section.examples}"
+        raise DataError(
+            f"{len(learning)} critic examples{kind} cannot be cut into {len(seats)} subsets; use more problems"
+        )
     own = {
         seat: prompts.fitting(prompts.critic(learning[place]) for place in order[number * size : (number + 1) * size])
         for number, seat in enumerate(seats)
     }
     held_out = prompts.fitting(prompts.critic(example) for example in examples if example.part == VALIDATION)
-    return await _train(context, shop, "critic", own=own, validation=held_out, prompts=prompts)
+    summary = await _train(context, shop, "critic", own=own, validation=held_out, prompts=prompts)
+    return {**summary, "examples learnt from": sum(map(len, own.values())), "of": len(every)}
 
 
 async def _train(
@@ -69,12 +84,12 @@ async def _train(
 ) -> dict[str, JsonValue]:
     recipe, folder = context.recipe, FOLDERS[role]
     section = recipe.generators if role == "generator" else recipe.critics
-    settings = TrainingSettings(**recipe.training_for("generators" if role == "generator" else "critics").model_dump())
+    settings = TrainingSettings(**context.training(role).model_dump())
     async with shop.sampling(longest=prompts.longest) as engine:
         with context.grader() as grader, context.watch.training(folder) as observers:
             task = TrainingTask(
                 prompts=own,
-                scorer=make_scorer(context, shop, grader),
+                scorer=make_scorer(context, shop, grader, role=role),
                 validation=validation,
                 credit=Credit(section.advantage, section.std, recipe.reward.accuracy),
                 stop_tokens=ChatModel.of(shop.base).stop_tokens,

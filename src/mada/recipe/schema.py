@@ -84,5 +84,5 @@ class Recipe(Section):
     def training_for(self, role: Literal["generators", "critics"]) -> TrainingSection:
         """Return the training settings of one role: the shared ones, with what the role sets itself."""
         section = self.generators if role == "generators" else self.critics
-        own = {"learning_rate": section.learning_rate, "steps": section.steps}
+        own = {"learning_rate": section.learning_rate, "steps": section.steps, "truncated": section.truncated}
         return self.training.model_copy(update={key: value for key, value in own.items() if value is not None})

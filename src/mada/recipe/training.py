@@ -15,6 +15,7 @@ from mada.recipe.values import (
 
 Advantage = Literal["grpo", "counterfactual"]
 Deviation = Literal["population", "sample"]
+Truncated = Literal["learn", "skip", "wrong"]
 
 
 class TrainingSection(Section):
@@ -52,9 +53,9 @@ class TrainingSection(Section):
     completion divided by max_new_tokens, then the mean (budget, as in Dr. GRPO) (T1; ours)."""
     updates_per_rollout: Count = 1
     """Optimizer steps on the same completions; from the second on, the ratio is clipped for real (T1; ours)."""
-    truncated: Literal["learn", "skip"] = "learn"
-    """Completions cut off at max_new_tokens: learnt from like any other, as in the paper, or only counted in their
-    group's statistics (T1; ours)."""
+    truncated: Truncated = "learn"
+    """Completions cut off at max_new_tokens: learnt from like any other, as in the paper, only counted in their
+    group's statistics (skip), or learnt from as wrong whatever they say (wrong) (T1; ours)."""
     temperature: Positive = 0.7
     """Sampling temperature of training completions; not 0, which would make all of a group the same (T3)."""
     top_p: FractionAboveZero = 1.0
@@ -99,6 +100,8 @@ class RoleSection(Section):
     """This role's learning rate; none means training.learning_rate (T3; ours)."""
     steps: OrNone[Count] = None
     """This role's optimizer steps; none means training.steps (T3; ours)."""
+    truncated: OrNone[Truncated] = None
+    """This role's rule for completions cut off; none means training.truncated (T1; ours)."""
 
 
 class GeneratorsSection(RoleSection):
@@ -113,3 +116,8 @@ class CriticsSection(RoleSection):
 
     advantage: Advantage = "counterfactual"
     """How rewards become advantages: counterfactual, or grpo for the ablation without it (A2, A3)."""
+    start: Literal["blank", "generators"] = "blank"
+    """What a critic's adapter begins as: blank, as in the paper, or a copy of a generator's (T5; ours)."""
+    examples: Literal["all", "answered", "disputed"] = "all"
+    """Problems that critics learn from: all of them, as in the paper, those that at least one generator got right
+    (answered), or those that some got right and others wrong (disputed). The validation set stays whole (T5; ours)."""

@@ -132,7 +132,7 @@ def _measured_on(compared: Sequence[_Compared]) -> Iterator[str]:
 
 
 def _asked(run: _Compared) -> str:
-    left_out = ", ".join(map(str, run.source.left_out))
+    left_out = run.source.left_out
     if run.summary is None:
         return "no seed is finished yet" if left_out else "not evaluated yet"
     problems = ", ".join(f"{name} ({count:,})" for name, count in run.summary.benchmarks.items())

@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 
 from mada.evaluation.costs import Bill, bill_of
 from mada.evaluation.effort import EFFORT, Effort
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import Grid, LeftOut
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.samples import SAMPLES, Sample, Sampled
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
@@ -29,8 +29,8 @@ class Source:
     title: str
     run: StoredRun
     grid: Grid | None
-    left_out: tuple[int, ...]
-    """Seeds with which the evaluation is not finished: they are not in the grid."""
+    left_out: LeftOut
+    """With what the evaluation is not finished: it is not in the grid."""
     ablations: Grid | None
     efforts: tuple[Effort, ...]
 
@@ -38,8 +38,8 @@ class Source:
     def of(cls, run: StoredRun, *, title: str | None = None) -> Self:
         """Read what the run has."""
         folder = run.path(ABLATIONS)
-        ablations, _ = _whole_seeds(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, ())
-        grid, left_out = _whole_seeds(run)
+        ablations, _ = _finished(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, LeftOut())
+        grid, left_out = _finished(run)
         return cls(title or run.manifest.name, run, grid, left_out, ablations, tuple(_efforts(run)))
 
     @property
@@ -57,7 +57,7 @@ class Source:
     def bill(self) -> Bill | None:
         """What the evaluation took; None where there is no record of it, or it goes on.
 
-        Of an unfinished one, samples and times are on record that belong to no seed in the grid.
+        Of an unfinished one, samples and times are on record that are not in the grid.
         """
         if self.grid is None or self.left_out or not self.efforts:
             return None
@@ -102,9 +102,9 @@ def training_records(run: StoredRun, role: str, file: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def _whole_seeds(run: StoredRun) -> tuple[Grid | None, tuple[int, ...]]:
+def _finished(run: StoredRun) -> tuple[Grid | None, LeftOut]:
     plan = _plan(run)
-    return (None, ()) if plan is None else Grid.of_whole_seeds(stored(run, SCORES, Score), plan)
+    return (None, LeftOut()) if plan is None else Grid.of_finished(stored(run, SCORES, Score), plan)
 
 
 def _plan(run: StoredRun) -> EvaluationPlan | None:

@@ -5,6 +5,7 @@ What a run has not come to yet is left out, or named as missing.
 
 from collections.abc import Collection, Sequence
 
+from mada.evaluation.grid import LeftOut
 from mada.evaluation.summary import summary_of
 from mada.report.document import Code, Paragraph, Section, paragraph
 from mada.report.forms.markdown import escaped, markdown, paragraph_markdown
@@ -71,11 +72,11 @@ def opening_of(source: Source) -> list[Paragraph]:
     return [paragraph(headline_sentence(summary_of(source.grid))), about] if source.grid else [about]
 
 
-def _unfinished(seeds: Sequence[int]) -> Section:
-    one = len(seeds) == 1
-    text = (
-        f"The evaluation is not finished: {'seed' if one else 'seeds'} {', '.join(map(str, seeds))} "
-        f"{'is' if one else 'are'} left out, because not every system has answered every question with "
-        f"{'it' if one else 'them'} yet."
-    )
+def _unfinished(left_out: LeftOut) -> Section:
+    one = len(left_out.seeds) + len(left_out.systems) == 1
+    text = f"The evaluation is not finished: {left_out} {'is' if one else 'are'} left out, because "
+    if left_out.systems:
+        text += "not every question has been answered there yet."
+    else:
+        text += f"not every system has answered every question with {'it' if one else 'them'} yet."
     return Section("unfinished", "Not finished", (paragraph(text),))

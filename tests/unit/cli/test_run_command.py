@@ -282,6 +282,52 @@ def test_a_dry_run_without_critics(recipe):
     assert "67,840 × 2 agents = 135,680" in printed
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["training.truncated=wrong"], "counted and learnt from as wrong (training.truncated)"),
+        (
+            ["critics.truncated=skip"],
+            "counted and learnt from by generators, not learnt from by critics (critics.trunc",
+        ),
+        (["critics.truncated=skip", "team.critics=0", "team.rounds=1"], "counted and learnt from (training.truncated)"),
+    ],
+)
+def test_a_dry_run_says_what_becomes_of_replies_cut_off(recipe, settings, words):
+    assert words in mada("run", recipe, *settings, "--dry-run")
+
+
+def test_critics_are_trained_anew_on_the_generators_of_another_run(finished, tmp_path):
+    words = ("run", finished.recipe, "critics.start=generators", "evaluation.seeds=1", "--generators", finished.folder)
+    planned = mada(*words, "--run", tmp_path / "new", "--dry-run")
+    taken = {line.split()[0] for line in planned.splitlines() if "(taken)" in line}
+    assert taken == {"split", "generators", "critic-data"}
+    assert not (tmp_path / "new").exists()
+    before = snapshot(finished.folder)
+    printed = mada(*words, "--run", tmp_path / "new", "--until", "critics").splitlines()
+    assert printed[:3] == [f"{name}: done before" for name in ("split", "generators", "critic-data")]
+    for name in ("generator-1", "generator-2", "critic-1"):
+        own, theirs = (
+            path / "adapters" / name / "adapter_model.safetensors" for path in (tmp_path / "new", finished.folder)
+        )
+        assert (own.read_bytes() == theirs.read_bytes()) == name.startswith("generator")
+    assert lines(tmp_path / "new", "critic-examples") == lines(finished.folder, "critic-examples")
+    assert {name: content for name, content in snapshot(finished.folder).items() if name != ".lock"} == {
+        name: content for name, content in before.items() if name != ".lock"
+    }
+
+
+def test_generators_of_another_recipe_are_refused_before_anything_is_written(recipe, tmp_path, pretended, refused):
+    mada("run", recipe, "--run", tmp_path / "old", "--until", "generators")
+    words = ("run", recipe, "--generators", tmp_path / "old", "--run", tmp_path / "new")
+    assert f"mada: {tmp_path / 'old'} has no generators to lend yet (critic-data is missing); " in refused(*words)
+    mada("run", "--run", tmp_path / "old", "--until", "critic-data")
+    message = refused(*words, "training.steps=3", "seed=1", "critics.steps=4", "engine.rows=32")
+    assert [line.split()[0] for line in message.splitlines()[1:-1]] == ["seed", "training.steps"]
+    assert refused(*words, "training.steps=3", "--dry-run").startswith("mada: the generators of ")
+    assert not (tmp_path / "new").exists()
+
+
 # Mistakes
 
 

@@ -177,6 +177,52 @@ def test_more_critics_than_examples_are_refused(tiny, opened, trainer):
         asyncio.run(critics(context))
 
 
+@pytest.mark.parametrize(
+    ("wanted", "shares", "sizes"),
+    [
+        ("all", {0, 1 / 3, 2 / 3, 1}, [6, 6, 6]),
+        ("answered", {1 / 3, 2 / 3, 1}, [4, 4, 4]),
+        ("disputed", {1 / 3, 2 / 3}, [3] * 3),
+    ],
+)
+def test_critics_learn_from_the_wanted_examples_and_validate_on_everything(
+    tiny, opened, trainer, wanted, shares, sizes
+):
+    context = opened(tiny(f"critics.examples={wanted}"))
+    examples = answered(context, accuracy=lambda place: (place % 4) / 3)
+    summary = asyncio.run(critics(context))
+    task = trainer["task"]
+    assert {one.generator_accuracy for own in task.prompts.values() for one in own} == shares
+    assert [len(own) for own in task.prompts.values()] == sizes
+    assert (summary["examples learnt from"], summary["of"]) == (sum(sizes), 18)
+    assert {one.id for one in task.validation} == {name for name, one in examples.items() if one.part == "validation"}
+
+
+def test_critics_without_an_example_to_learn_from_are_refused(tiny, opened, trainer):
+    context = opened(tiny("critics.examples=disputed"))
+    answered(context, accuracy=lambda place: place % 2)
+    with pytest.raises(DataError, match="0 critic examples of 18 that are disputed cannot be cut into 3 subsets"):
+        asyncio.run(critics(context))
+
+
+@pytest.mark.parametrize("start", ["blank", "generators"])
+def test_critics_begin_blank_or_as_the_generators_in_turn(tiny, opened, trainer, start):
+    context = opened(tiny("team.generators=2", f"critics.start={start}"))
+    answered(context)
+    asyncio.run(generators(context))  # generator-1 and generator-2 get adapters that differ
+    asyncio.run(critics(context))
+    given = trainer["stack"]
+    trained = workshop(context, context.seats("generator"), trained=True).stack
+    blank = workshop(context, context.seats("critic"), trained=False).stack
+    for critic, generator in (("critic-1", "generator-1"), ("critic-2", "generator-2"), ("critic-3", "generator-1")):
+        expected = blank.tensors(critic) if start == "blank" else trained.tensors(generator)
+        for name, tensor in given.tensors(critic).items():
+            assert torch.equal(tensor, expected[name])
+    if start == "generators":
+        pairs = zip(given.tensors("critic-1").values(), given.tensors("critic-2").values(), strict=True)
+        assert any(not torch.equal(one, other) for one, other in pairs)
+
+
 def test_questions_too_long_for_the_window_are_left_out_and_counted(tiny, opened, trainer, base):
     context = opened(tiny())
     asyncio.run(split(context))
@@ -267,7 +313,7 @@ def test_rewards_are_those_of_the_paper_for_real_tokens(tiny, opened, base):
     async def scored(*weights):
         shop = cast("Workshop", SimpleNamespace(base=base))
         with Grader(workers=1) as grader:
-            score = make_scorer(opened(tiny(*weights), f"run-{len(weights)}"), shop, grader)
+            score = make_scorer(opened(tiny(*weights), f"run-{len(weights)}"), shop, grader, role="generator")
             return await score(TrainingPrompt("p", (1,), payload="4"), drawn)
 
     assert asyncio.run(scored()) == [
@@ -278,3 +324,29 @@ def test_rewards_are_those_of_the_paper_for_real_tokens(tiny, opened, base):
     ]
     weighted = asyncio.run(scored("reward.accuracy=3", "reward.length=0.5"))
     assert [one.total for one in weighted] == [3.25, -0.25, 3.0, 2.75]
+
+
+@pytest.mark.parametrize(
+    ("settings", "role", "right"),
+    [
+        ([], "critic", [True, True]),
+        (["training.truncated=skip"], "critic", [True, True]),
+        (["training.truncated=wrong"], "critic", [True, False]),
+        (["training.truncated=wrong"], "generator", [True, False]),
+        (["critics.truncated=wrong"], "critic", [True, False]),
+        (["critics.truncated=wrong"], "generator", [True, True]),
+    ],
+)
+def test_what_was_cut_off_may_count_as_wrong_whatever_it_says(tiny, opened, base, settings, role, right):
+    ids = tuple(base.tokenizer.encode(r"\boxed{4}", add_special_tokens=False))
+    drawn = [Completion(ids, (0.0,) * len(ids), stop) for stop in ("end", "length")]
+
+    async def scored():
+        shop = cast("Workshop", SimpleNamespace(base=base))
+        with Grader(workers=1) as grader:
+            score = make_scorer(opened(tiny("reward.length=0", *settings)), shop, grader, role=role)
+            return await score(TrainingPrompt("p", (1,), payload="4"), drawn)
+
+    rewards = asyncio.run(scored())
+    assert [one.correct for one in rewards] == right
+    assert [one.total for one in rewards] == [2.0 * one for one in right]

@@ -66,8 +66,8 @@ def test_contract_of_names():
             *("validate_every", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"),
             *("micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"),
         ],
-        "generators": ["advantage", "std", "learning_rate", "steps"],
-        "critics": ["advantage", "std", "learning_rate", "steps"],
+        "generators": ["advantage", "std", "learning_rate", "steps", "truncated"],
+        "critics": ["advantage", "std", "learning_rate", "steps", "truncated", "start", "examples"],
         "inference": ["temperature", "top_p", "top_k", "max_new_tokens"],
         "engine": ["kind", "url", "rows", "threads"],
         "evaluation": ["benchmarks", "seeds", "problems", "systems"],
@@ -97,10 +97,11 @@ def test_recipe_is_frozen_and_hashable():
 
 
 def test_role_settings_beat_the_shared_ones():
-    recipe = load_recipe(None, overrides=["training.steps=100", "critics.learning_rate=2e-6", "generators.steps=7"])
+    own = ["critics.learning_rate=2e-6", "generators.steps=7", "generators.truncated=skip"]
+    recipe = load_recipe(None, overrides=["training.steps=100", "training.truncated=wrong", *own])
     generators, critics = recipe.training_for("generators"), recipe.training_for("critics")
-    assert (generators.learning_rate, generators.steps) == (1e-6, 7)
-    assert (critics.learning_rate, critics.steps) == (2e-6, 100)
+    assert (generators.learning_rate, generators.steps, generators.truncated) == (1e-6, 7, "skip")
+    assert (critics.learning_rate, critics.steps, critics.truncated) == (2e-6, 100, "wrong")
     assert critics.batch_size == 16
 
 
@@ -140,6 +141,6 @@ def test_keys_are_found_and_written():
     assert find_entry(["lora", "rank", "more"]) is None
     assert find_entry(["nothing"]) is None
     assert find_entry([]) is None
-    assert len(list(leaves())) == 83
+    assert len(list(leaves())) == 87
     assert written(("evaluation", "benchmarks", 1)) == "evaluation.benchmarks[1]"
     assert written(("model", 'odd "key"\n')) == 'model."odd \\"key\\"\\n"'

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 from mada.debate.response import Response
 from mada.debate.transcript import Debate, Turn
 from mada.evaluation.effort import Effort
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import Grid, LeftOut
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score, Transcript
 from mada.report.document import Cell, Code, Column, Figure, Heading, Listing, Section, Shade, Strong, Table, row
@@ -120,7 +120,7 @@ def source_of(tmp_path):
 
     def make(grid, efforts=(), price_per_hour=None):
         with Run.open(tmp_path / "bare", Priced(price_per_hour=price_per_hour)) as run:
-            return Source("bare", run, grid, (), None, tuple(efforts))
+            return Source("bare", run, grid, LeftOut(), None, tuple(efforts))
 
     return make
 

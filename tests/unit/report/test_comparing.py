@@ -225,13 +225,15 @@ def test_runs_without_any_evaluation(make):
     assert shown.names == ["runs"]
 
 
-def test_an_evaluation_that_goes_on_says_which_seeds_are_missing(make):
+def test_an_evaluation_that_goes_on_says_what_is_missing(make):
     whole, going_on = make("a", {"single": (1, 2), "vote": (1, 1)}), make("b", {"single": (1, 2, 3), "vote": (1, 1)})
-    shown = compared(whole, going_on, make("c", {"single": (1,), "vote": ()}))
-    assert shown["runs-accuracy"].notes[2:5] == (
+    half, begun = make("c", {"single": (1,), "vote": ()}), make("d", {"single": (), "vote": (1,)})
+    shown = compared(whole, going_on, half, begun)
+    assert shown["runs-accuracy"].notes[2:6] == (
         "a: 2 seeds; easy (4).",
-        "b: 2 seeds; not finished and left out: 2; easy (4).",
-        "c: no seed is finished yet.",
+        "b: 2 seeds; not finished and left out: seed 2; easy (4).",
+        "c: 1 seed; not finished and left out: system vote; easy (4).",
+        "d: no seed is finished yet.",
     )
     assert shown.rows("runs-accuracy")["one agent"][3:5] == ["37.5(12.5)", "+0.0"]
 

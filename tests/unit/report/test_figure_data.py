@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import mada.run.manifest
 from mada.evaluation.analysis import pairwise
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import Grid, LeftOut
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.report.figures.advantages import BINS, advantages_figure, histogram, histogram_edges
@@ -52,7 +52,7 @@ def source(tmp_path):
 
     def make(grid=None, *, title="first", recipe=None):
         with Run.open(tmp_path / title, recipe or Recipe()) as run:
-            return Source(title, run, grid, (), None, ())
+            return Source(title, run, grid, LeftOut(), None, ())
 
     return make
 

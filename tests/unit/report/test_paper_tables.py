@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 from rich.console import Console
 
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import Grid, LeftOut
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.evaluation.summary import summary_of
@@ -148,7 +148,7 @@ def source(tmp_path):
             title="small",
             run=run,
             grid=grid_of(SYSTEMS.values(), RIGHT),
-            left_out=(),
+            left_out=LeftOut(),
             ablations=grid_of(ABLATIONS, ABLATED),
             efforts=(),
         )

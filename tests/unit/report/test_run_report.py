@@ -10,7 +10,7 @@ from pydantic import BaseModel
 import mada.run.manifest
 from mada.errors import EvaluationError
 from mada.evaluation.effort import Effort
-from mada.evaluation.grid import Grid, place_of
+from mada.evaluation.grid import Grid, LeftOut, place_of
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.scores import Score, Transcript
 from mada.report.document import Code, Figure, Paragraph, Table
@@ -258,7 +258,7 @@ def test_seeds_that_are_not_finished_are_left_out_and_named(run, plan, scores):
     [missing] = [one for one in scores if (one.system, one.benchmark, one.seed) == ("vote", "algebra", 1)][:1]
     evaluated(run, plan=plan, scores=[one for one in scores if one is not missing], transcripts=[])
     source = Source.of(run)
-    assert source.left_out == (1,)
+    assert source.left_out == LeftOut((1,))
     assert source.grid is not None
     assert source.grid.scores == {place_of(one): one for one in scores if one.seed == 0}
     text = report_markdown(run)
@@ -268,12 +268,22 @@ def test_seeds_that_are_not_finished_are_left_out_and_named(run, plan, scores):
         read_summary(run)
 
 
+def test_systems_that_have_finished_no_seed_are_left_out_and_named(run, plan, scores):
+    begun = [one for one in scores if one.problem == "p" or one.system != "vote"]
+    evaluated(run, plan=plan, scores=begun, transcripts=[])
+    source = Source.of(run)
+    assert source.left_out == LeftOut((), ("vote",))
+    text = report_markdown(run)
+    assert headings(text)[:2] == ["## Not finished", "## Results"]
+    assert "system vote is left out, because not every question has been answered there yet." in text
+
+
 def test_before_a_seed_is_finished_there_are_no_results(run, plan, scores):
     evaluated(
-        run, plan=plan, scores=[one for one in scores if one.problem == "p" or one.system != "vote"], transcripts=[]
+        run, plan=plan, scores=[one for one in scores if one.problem == "p" or one.system != "single"], transcripts=[]
     )
     source = Source.of(run)
-    assert (source.grid, source.left_out) == (None, (0, 1))
+    assert (source.grid, source.left_out) == (None, LeftOut((0, 1)))
     text = report_markdown(run)
     assert "seeds 0, 1 are left out" in text
     assert "This run has not been evaluated yet." not in text

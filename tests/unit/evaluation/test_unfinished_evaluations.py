@@ -7,12 +7,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mada.errors import EvaluationError
-from mada.evaluation.grid import Grid, place_of
+from mada.evaluation.grid import Grid, LeftOut, place_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 
 FIRST = PlannedSystem(name="first", title="First", generators=("g",))
 SECOND = PlannedSystem(name="second", title="Second", generators=("g",), shown=False)
+THIRD = PlannedSystem(name="third", title="Third", generators=("g",))
 FAMILY = PlannedSystem(name="family", title="Both", members=("first", "second"))
 PLAN = EvaluationPlan(systems=(FIRST, SECOND, FAMILY), reference="first", benchmarks=("small", "large"))
 QUESTIONS = (("small", "s1"), ("large", "l1"), ("large", "l2"))
@@ -59,8 +60,8 @@ def averages(grid):
 
 
 def test_a_finished_evaluation_leaves_nothing_out():
-    grid, left_out = Grid.of_whole_seeds(reversed(SCORES), PLAN)
-    assert left_out == ()
+    grid, left_out = Grid.of_finished(reversed(SCORES), PLAN)
+    assert not left_out
     assert grid == Grid.of(SCORES, PLAN)
     assert averages(grid) == [1, 0, 1]
 
@@ -68,8 +69,8 @@ def test_a_finished_evaluation_leaves_nothing_out():
 @pytest.mark.parametrize("system", ["first", "second"])
 @pytest.mark.parametrize("problem", ["s1", "l1", "l2"])
 def test_one_answer_too_few_leaves_its_seed_out(system, problem):
-    grid, left_out = Grid.of_whole_seeds(without((system, 3, problem)), PLAN)
-    assert left_out == (3,)
+    grid, left_out = Grid.of_finished(without((system, 3, problem)), PLAN)
+    assert left_out == LeftOut((3,))
     assert grid is not None
     assert grid.seeds == (0, 7)
     assert grid.problems == {"small": ("s1",), "large": ("l1", "l2")}
@@ -78,65 +79,91 @@ def test_one_answer_too_few_leaves_its_seed_out(system, problem):
 
 
 def test_seeds_that_are_left_out_are_sorted_and_the_others_stay():
-    grid, left_out = Grid.of_whole_seeds(without(("second", 7, "l1"), ("first", 0, "s1")), PLAN)
-    assert left_out == (0, 7)
+    grid, left_out = Grid.of_finished(without(("second", 7, "l1"), ("first", 0, "s1")), PLAN)
+    assert left_out == LeftOut((0, 7))
     assert grid is not None
     assert grid.seeds == (3,)
     assert averages(grid) == [0]
 
 
 def test_a_seed_that_nobody_has_begun_is_not_known():
-    grid, left_out = Grid.of_whole_seeds([one for one in SCORES if one.seed == 7], PLAN)
-    assert left_out == ()
+    grid, left_out = Grid.of_finished([one for one in SCORES if one.seed == 7], PLAN)
+    assert not left_out
     assert grid is not None
     assert grid.seeds == (7,)
 
 
-def test_without_a_whole_seed_there_is_no_grid():
-    assert Grid.of_whole_seeds([one for one in SCORES if one.system == "first"], PLAN) == (None, SEEDS)
-    begun = without(*(("second", seed, "l2") for seed in SEEDS))
-    assert Grid.of_whole_seeds(begun, PLAN) == (None, SEEDS)
+def test_without_a_whole_seed_the_reference_decides_and_others_are_left_out():
+    """The second system has not finished any seed, the first two of three."""
+    gone = [*(("second", seed, "l2") for seed in SEEDS), ("first", 7, "s1")]
+    grid, left_out = Grid.of_finished(without(*gone), PLAN)
+    assert left_out == LeftOut((7,), ("second",))
+    assert str(left_out) == "seed 7 and system second"
+    assert grid is not None
+    assert grid.seeds == (0, 3)
+    assert averages(grid) == [1, 0]
+    assert [system.name for system in grid.plan.systems] == ["first"], "nor is there a family without a member"
+    assert {one.system for one in grid.scores.values()} == {"first"}
+
+
+def test_a_system_that_has_finished_all_seeds_of_the_reference_stays():
+    plan = PLAN.model_copy(update={"systems": (*PLAN.systems, THIRD)})
+    third = [replace(one, system="third") for one in SCORES if one.system == "first"]
+    begun = [*without(("second", 0, "l2"), ("second", 3, "l2"), ("second", 7, "l2")), *third]
+    grid, left_out = Grid.of_finished(begun, plan)
+    assert left_out == LeftOut((), ("second",))
+    assert grid is not None
+    assert [system.name for system in grid.plan.systems] == ["first", "third"]
+    assert grid.seeds == SEEDS
+
+
+def test_without_a_whole_seed_of_the_reference_there_is_no_grid():
+    assert Grid.of_finished([one for one in SCORES if one.system == "second"], PLAN) == (None, LeftOut(SEEDS))
+    begun = without(*(("first", seed, "l2") for seed in SEEDS))
+    assert Grid.of_finished(begun, PLAN) == (None, LeftOut(SEEDS))
+    both = EvaluationPlan(systems=PLAN.systems, reference="family", benchmarks=PLAN.benchmarks)
+    assert Grid.of_finished([one for one in SCORES if one.system == "first"], both) == (None, LeftOut(SEEDS))
 
 
 def test_a_benchmark_that_nobody_has_begun_makes_every_seed_unfinished():
     """Every system has the same questions so far, and half of the plan is missing."""
     small = [one for one in SCORES if one.benchmark == "small"]
-    assert Grid.of_whole_seeds(small, PLAN) == (None, SEEDS)
+    assert Grid.of_finished(small, PLAN) == (None, LeftOut(SEEDS))
 
 
 def test_the_plan_knows_of_questions_that_nobody_has_begun():
     """The first seed looks whole after every question that all systems have answered; by the plan it is not."""
     begun = [one for one in SCORES if one.seed == 0 and one.problem != "l2"]
-    assert Grid.of_whole_seeds(begun, PLAN)[1] == (), "without the number of problems nobody could tell"
+    assert Grid.of_finished(begun, PLAN)[1] == LeftOut(), "without the number of problems nobody could tell"
     counted = PLAN.with_problems({"small": ["s1"], "large": ["l1", "l2"]})
     assert counted.problems == {"small": 1, "large": 2}
-    assert Grid.of_whole_seeds(begun, counted) == (None, (0,))
-    grid, left_out = Grid.of_whole_seeds([one for one in SCORES if one.seed == 0] + [SCORES[-1]], counted)
+    assert Grid.of_finished(begun, counted) == (None, LeftOut((0,)))
+    grid, left_out = Grid.of_finished([one for one in SCORES if one.seed == 0] + [SCORES[-1]], counted)
     assert grid is not None
-    assert (grid.seeds, left_out) == ((0,), (7,))
+    assert (grid.seeds, left_out) == ((0,), LeftOut((7,)))
 
 
 def test_a_benchmark_that_the_plan_does_not_have_is_a_mistake():
     other = EvaluationPlan(systems=PLAN.systems, reference="first", benchmarks=("small", "huge"))
     with pytest.raises(EvaluationError, match="scores of the benchmarks large, small, and the plan has small, huge"):
-        Grid.of_whole_seeds(SCORES, other)
+        Grid.of_finished(SCORES, other)
 
 
 def test_a_question_met_with_one_seed_is_wanted_of_all():
     more = [score(system, "large", 7, "l3") for system in ("first", "second")]
-    grid, left_out = Grid.of_whole_seeds([*SCORES, *more], PLAN)
-    assert left_out == (0, 3)
+    grid, left_out = Grid.of_finished([*SCORES, *more], PLAN)
+    assert left_out == LeftOut((0, 3))
     assert grid is not None
     assert grid.problems["large"] == ("l1", "l2", "l3")
 
 
 def test_what_is_wrong_stays_wrong_while_the_evaluation_goes_on():
     with pytest.raises(EvaluationError, match="'other', which is none of first, second"):
-        Grid.of_whole_seeds([*SCORES, replace(SCORES[0], system="other")], PLAN)
+        Grid.of_finished([*SCORES, replace(SCORES[0], system="other")], PLAN)
     with pytest.raises(EvaluationError, match="'first' on small with seed 0, problem 's1' is scored twice"):
-        Grid.of_whole_seeds([*SCORES, SCORES[0]], PLAN)
+        Grid.of_finished([*SCORES, SCORES[0]], PLAN)
     with pytest.raises(EvaluationError, match="no scores"):
-        Grid.of_whole_seeds([], PLAN)
+        Grid.of_finished([], PLAN)
 
 
 @given(st.sets(st.sampled_from(SCORES)))
@@ -146,6 +173,6 @@ def test_left_out_are_exactly_the_seeds_with_gaps(gone):
     begun = {one.seed for one in kept}
     # Without a whole seed, the questions that are known are not all.
     assume(not begun <= with_gaps)
-    grid, left_out = Grid.of_whole_seeds(kept, PLAN)
-    assert set(left_out) == begun & with_gaps
+    grid, left_out = Grid.of_finished(kept, PLAN)
+    assert left_out == LeftOut(tuple(sorted(begun & with_gaps)))
     assert grid == Grid.of([one for one in SCORES if one.seed not in with_gaps], PLAN)
