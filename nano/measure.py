@@ -23,7 +23,7 @@ from mada.models.loading import Base, load_base
 from mada.problems.abacus import abacus_problems
 from mada.problems.problem import Problem
 from mada.seeds import seed_for
-from mada.team.agent import chat_prompt, prompt_ids
+from mada.team.encoding import chat_prompt, prompt_ids
 
 BENCHMARKS = ("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long")
 HABIT = ("8", "9")

@@ -62,7 +62,8 @@ def made_debate_prompts(
     """Yield the prompts that critics would be given after these replies of the generators."""
     from mada.debate.window import fit_debate_prompt
     from mada.models.engines import Completion
-    from mada.team.agent import chat_prompt, opens_thinking, prompt_ids, response_of
+    from mada.team.agent import opens_thinking, response_of
+    from mada.team.encoding import chat_prompt, prompt_ids
     from mada.team.seats import recipe_of
     from mada.team.settings import DebateSettings
 
@@ -87,7 +88,7 @@ def make_job(arguments: argparse.Namespace, answers: Callable[[dict[str, Any]], 
     from mada.models.loading import place_of
     from mada.problems import load_problems
     from mada.run import StoredRun
-    from mada.team.agent import chat_prompt, prompt_ids
+    from mada.team.encoding import chat_prompt, prompt_ids
     from mada.team.seats import recipe_of
     from mada.team.settings import DebateSettings
 

@@ -11,16 +11,17 @@ import re
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from mada.evaluation.sharing import Wish
-from mada.models.engines import Completion
+from mada.models.engines import Completion, Sampling
 from mada.run import Records, StoredRecords
 
 SAMPLES = "samples"
 """The name of the records in a run."""
 _KEY = re.compile(rb'"key": ?"([0-9a-f]{64})"')
+_SAMPLING = tuple(field.name for field in fields(Sampling))
 _LENGTH = re.compile(rb'"length": ?(\d+)')
 
 
@@ -120,7 +121,8 @@ class ModelSamples:
             self._store.keep(self._key(wish, place), completion)
 
     def _key(self, wish: Wish, place: int) -> str:
-        parts = [self._speakers[wish.agent], asdict(wish.sampling), place]
+        sampling = {field: getattr(wish.sampling, field) for field in _SAMPLING}  # asdict takes ten times as long
+        parts = [self._speakers[wish.agent], sampling, place]
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
         digest.update(array("I", wish.prompt_ids).tobytes())
         return digest.hexdigest()

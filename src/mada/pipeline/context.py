@@ -20,7 +20,8 @@ from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
 from mada.recipe.training import TrainingSection
 from mada.run import Run
-from mada.team.agent import EngineAgent, chat_prompt, prompt_ids
+from mada.team.agent import EngineAgent
+from mada.team.encoding import chat_prompt, prompt_ids
 from mada.team.seats import ADAPTERS, team_seats
 from mada.team.settings import DebateSettings
 

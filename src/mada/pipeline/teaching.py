@@ -12,7 +12,8 @@ from mada.models.engines import Completion
 from mada.pipeline.context import Context, Workshop
 from mada.pipeline.critic_data import CriticExample
 from mada.problems import Problem
-from mada.team.agent import chat_prompt, check_chat_template, opens_thinking
+from mada.team.agent import check_chat_template, opens_thinking
+from mada.team.encoding import chat_prompt, text_of
 
 
 def make_scorer(context: Context, shop: Workshop, grader: Grader, *, role: Role) -> Scorer:
@@ -26,7 +27,7 @@ def make_scorer(context: Context, shop: Workshop, grader: Grader, *, role: Role)
     must_end = context.training(role).truncated == "wrong"
 
     async def score(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
-        texts = [str(tokenizer.decode(list(one.token_ids), skip_special_tokens=True)) for one in completions]
+        texts = [text_of(one.token_ids, tokenizer) for one in completions]
         pairs = [(text, str(prompt.payload)) for text in texts]
         grades = await grader.grade_async(pairs, thinking_opened=thinking_opened)
         ended = [one.stop == "end" or not must_end for one in completions]

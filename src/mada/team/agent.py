@@ -6,17 +6,17 @@ sampled in training must look to the model exactly as it will in a debate.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from statistics import fmean
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from mada.debate.prompts import ChatTokenizer, Prompts, render
+from mada.debate.prompts import Prompts
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
 from mada.debate.window import FittedPrompt, WindowError, fit_debate_prompt
 from mada.errors import ModelError
 from mada.grading.extraction import THINKING_OPENS, extract_answer
 from mada.models.engines import Completion, Engine, Sampling
+from mada.team.encoding import encoder_of, text_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -53,11 +53,13 @@ class EngineAgent:
         self.window = window
         self._engine = engine
         self._tokenizer = tokenizer
+        self._encoder = encoder_of(tokenizer)
 
     async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
         """Sample one reply to the question, or to the question and what others said."""
+        await self._encoder.encode_aside(self._whole_prompt(question, seen))
         fitted = self._prompt(question, seen)
-        rendered, ids = _encoded(fitted.text, self._tokenizer)
+        rendered, ids = self._encoder.encode(fitted.text)
         [completion] = await self._engine.sample(self.adapter, ids, replace(self.sampling, seed=seed))
         response = response_of(completion, self._tokenizer, thinking_opened=opens_thinking(rendered))
         return Turn(
@@ -69,13 +71,19 @@ class EngineAgent:
             characters_left_out=fitted.characters_left_out,
         )
 
+    def _whole_prompt(self, question: str, seen: Sequence[Response]) -> str:
+        """Return the prompt as it is if it fits, which it nearly always does."""
+        if not seen:
+            return self.prompts.ask(question)
+        return self.prompts.ask_again(question, [self.prompts.shared(response) for response in seen])
+
     def _prompt(self, question: str, seen: Sequence[Response]) -> FittedPrompt:
         budget = self.window - self.sampling.max_tokens
         if seen:
             return fit_debate_prompt(
                 question, seen, prompts=self.prompts, count_tokens=self._count_tokens, budget=budget
             )
-        text = self.prompts.ask(question)
+        text = self._whole_prompt(question, ())
         tokens = self._count_tokens(text)
         if tokens > budget:
             raise WindowError(
@@ -86,29 +94,7 @@ class EngineAgent:
         return FittedPrompt(text, tokens, shortened_responses=0, characters_left_out=0)
 
     def _count_tokens(self, text: str) -> int:
-        return len(_encoded(text, self._tokenizer)[1])
-
-
-@lru_cache(maxsize=256)
-def _encoded(text: str, tokenizer: "PreTrainedTokenizerBase") -> tuple[str, tuple[int, ...]]:
-    """Return a prompt as the model sees it, as text and as tokens.
-
-    Kept for a while: a prompt is counted before it is sent, and all critics of a round are sent the same. Encoding is
-    most of what the host has to do for a long prompt.
-    """
-    rendered = chat_prompt(text, tokenizer)
-    return rendered, prompt_ids(rendered, tokenizer)
-
-
-def chat_prompt(text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
-    """Return a prompt as the model sees it, in its chat template."""
-    # transformers says that a template may give many things; asked for text, it gives text.
-    return render(text, tokenizer=cast("ChatTokenizer", tokenizer))
-
-
-def prompt_ids(text: str, tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
-    """Return a rendered prompt's tokens. No special ones are added: the chat template has written them already."""
-    return tuple(tokenizer.encode(text, add_special_tokens=False))
+        return len(self._encoder.encode(text)[1])
 
 
 def opens_thinking(rendered: str) -> bool:
@@ -125,7 +111,7 @@ def response_of(
     its prompt, the next round above all, can then tell thinking from conclusion. `keep_tokens` keeps the token ids and
     log-probabilities too, which make records many times as large.
     """
-    text = str(tokenizer.decode(list(completion.token_ids), skip_special_tokens=True))
+    text = text_of(completion.token_ids, tokenizer)
     return Response(
         text=f"{THINKING_OPENS}\n{text}" if thinking_opened else text,
         answer=extract_answer(text, thinking_opened=thinking_opened),

@@ -1,5 +1,7 @@
 """Samples on the disk: what comes back, what tells them apart, what outlives a session."""
 
+import hashlib
+import json
 import struct
 from dataclasses import replace
 
@@ -94,6 +96,19 @@ def test_wishes_that_differ_anywhere_have_samples_of_their_own(other, opened):
     assert own.find(other) is None
     own.keep(other, [SECOND])
     assert (own.find(WISH), own.find(other)) == ([FIRST], [SECOND])
+
+
+def test_samples_of_older_versions_are_found(opened):
+    """A key is a digest of speaker, sampling, place and prompt, in one form for ever."""
+    records = opened()
+    memory(records).keep(WISH, [FIRST])
+    parts = [
+        "model with a",
+        {"max_tokens": 8, "seed": 3, "stop_tokens": [2], "temperature": 0.5, "top_k": 20, "top_p": 0.75},
+        0,
+    ]
+    key = hashlib.sha256(json.dumps(parts).encode() + struct.pack("=2I", 1, 2)).hexdigest()
+    assert [sample.key for sample in records] == [key]
 
 
 def test_a_group_is_found_when_all_of_it_is_there_and_holds_smaller_groups(opened):

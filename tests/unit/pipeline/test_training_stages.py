@@ -25,7 +25,7 @@ from mada.pipeline.teaching import make_scorer
 from mada.pipeline.training import critics, generators
 from mada.report.reading import CRITIC_EXAMPLES
 from mada.team import Team
-from mada.team.agent import chat_prompt, prompt_ids
+from mada.team.encoding import chat_prompt, prompt_ids
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from mada.models.chat import stop_tokens_of
 from mada.models.engines import Completion, Sampling, ScriptedEngine
 from mada.seeds import seed_for
 from mada.team import EngineAgent
-from mada.team.agent import opens_thinking, prompt_ids, response_of
+from mada.team.agent import opens_thinking, response_of
+from mada.team.encoding import prompt_ids
 
 SHORT = Prompts(reasoning="Q: {question}", debate_header="H", debate_response="<{response}>", debate_request="R")
 
@@ -188,7 +189,7 @@ def test_a_prompt_that_several_are_sent_is_encoded_once(tokenizer, monkeypatch):
         encoded.append(text)
         return prompt_ids(text, of)
 
-    monkeypatch.setattr("mada.team.agent.prompt_ids", note)
+    monkeypatch.setattr("mada.team.encoding.prompt_ids", note)
     engine = engine_that_says(tokenizer, {"critic-1": "1", "critic-2": "2"})
     seen = [response("only in this test")]
     turns = [
