@@ -8,7 +8,7 @@ import typer
 
 from mada.cli.terminal import console, quieten
 from mada.errors import RecipeError, RunError
-from mada.pipeline.outline import OUTLINE
+from mada.pipeline.outline import OUTLINE, stage_names
 from mada.report.numbers import counted
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ def _run(
     from mada.cli.run_view import RunView
     from mada.run import Run
 
+    stage_names(recipe, first=first, last=last)  # refuses, and nothing has been written yet
     screen = console()
     view = RunView(screen)
     try:

@@ -19,7 +19,7 @@ from mada.pipeline.calls import (
 )
 from mada.pipeline.estimates import SHARES, MemoryEstimate, Setting, memory_of, seconds_of
 from mada.pipeline.machine import Machine
-from mada.pipeline.stages import stages_of
+from mada.pipeline.stages import chosen
 from mada.pipeline.throughput import Shape
 from mada.recipe import Recipe
 
@@ -117,7 +117,7 @@ def _setting(recipe: Recipe, count: ParameterCount, *, together: int) -> tuple[S
 
 
 def _stages(recipe: Recipe, setting: Setting) -> Iterator[PlannedStage]:
-    for stage in stages_of(recipe):
+    for stage in chosen(recipe):
         size, calls = _asked(recipe, stage.name)
         settings = training_settings(recipe, critics=stage.name == "critics")
         seconds = None

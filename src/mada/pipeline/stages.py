@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from mada.errors import RunError
 from mada.evaluation.effort import EFFORT
 from mada.evaluation.plan import PLAN_FILE
 from mada.evaluation.samples import SAMPLES
@@ -13,7 +12,7 @@ from mada.evaluation.scores import SCORES, TRANSCRIPTS
 from mada.pipeline.context import Context
 from mada.pipeline.critic_data import critic_data
 from mada.pipeline.evaluate import evaluate
-from mada.pipeline.outline import OUTLINE
+from mada.pipeline.outline import OUTLINE, stage_names
 from mada.pipeline.report import report
 from mada.pipeline.screen import SCREENINGS, screen
 from mada.pipeline.split import PROBLEMS, SPLIT_FILE, split
@@ -55,26 +54,7 @@ STAGES: tuple[StageOfMethod, ...] = (
 NAMES = tuple(stage.name for stage in STAGES)
 
 
-def stages_of(recipe: Recipe) -> tuple[StageOfMethod, ...]:
-    """Return the stages that a recipe has.
-
-    Problems are screened where the recipe says so; a team without critics, or of one round, trains none.
-    """
-    left_out = () if recipe.data.screen else ("screen",)
-    if not recipe.team.critics or recipe.team.rounds == 1:
-        left_out += ("critic-data", "critics")
-    return tuple(stage for stage in STAGES if stage.name not in left_out)
-
-
 def chosen(recipe: Recipe, *, first: str | None = None, last: str | None = None) -> tuple[StageOfMethod, ...]:
-    """Return the stages from one to another, both included."""
-    stages = stages_of(recipe)
-    names = [stage.name for stage in stages]
-    for name in (first, last):
-        if name is not None and name not in names:
-            raise RunError(f"{name!r} is no stage of this recipe; its stages are {', '.join(names)}")
-    start = names.index(first) if first else 0
-    end = names.index(last) if last else len(names) - 1
-    if end < start:
-        raise RunError(f"{last} comes before {first}; the stages are {', '.join(names)}")
-    return stages[start : end + 1]
+    """Return the stages of a recipe from one to another, both included."""
+    names = stage_names(recipe, first=first, last=last)
+    return tuple(stage for stage in STAGES if stage.name in names)

@@ -441,6 +441,11 @@ def test_a_stage_that_the_recipe_does_not_have_is_refused(recipe, tmp_path, pret
     assert message == (
         "mada: 'critics' is no stage of this recipe; its stages are split, generators, evaluate, report\n"
     )
+    assert "'screen' is no stage of this recipe" in refused("screen", recipe, "--run", tmp_path / "new")
+    assert "'screen' is no stage of this recipe" in refused(
+        "run", recipe, "--from", "screen", "--run", tmp_path / "new"
+    )
+    assert not (tmp_path / "new").exists()
 
 
 def test_ctrl_c_ends_in_130_and_says_how_to_go_on(recipe, tmp_path, pretended, monkeypatch, capsys):

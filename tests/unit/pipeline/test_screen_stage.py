@@ -9,7 +9,7 @@ from mada.errors import DataError, RecipeError
 from mada.pipeline.borrowing import borrow_stages, shared_stages
 from mada.pipeline.screen import Screening, learnable, screen
 from mada.pipeline.split import read_problems, read_split, split
-from mada.pipeline.stages import stages_of
+from mada.pipeline.stages import chosen
 from mada.seeds import seed_for
 
 SUBSETS = ("subset-1", "subset-2", "subset-3")
@@ -41,8 +41,8 @@ def asked_of(engine, base, problems):
 
 
 def test_only_recipes_that_ask_for_it_have_the_stage(tiny):
-    assert [one.name for one in stages_of(tiny())][:2] == ["split", "generators"]
-    assert [one.name for one in stages_of(tiny("data.screen=2"))][:3] == ["split", "screen", "generators"]
+    assert [one.name for one in chosen(tiny())][:2] == ["split", "generators"]
+    assert [one.name for one in chosen(tiny("data.screen=2"))][:3] == ["split", "screen", "generators"]
     assert shared_stages(tiny("data.screen=2")) == ("split", "screen", "generators", "critic-data")
 
 

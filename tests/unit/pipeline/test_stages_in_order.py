@@ -4,7 +4,7 @@ import pytest
 
 from mada.errors import RunError
 from mada.pipeline.running import refuse_gaps, run_recipe
-from mada.pipeline.stages import NAMES, STAGES, StageOfMethod, chosen, stages_of
+from mada.pipeline.stages import NAMES, STAGES, StageOfMethod, chosen
 
 FILES = {
     "split": ("split.json", "records/problems.jsonl"),
@@ -58,7 +58,7 @@ def test_the_command_line_knows_the_same_names_without_loading_anything():
 
 @pytest.mark.parametrize("team", [("team.critics=0", "team.rounds=1"), ("team.rounds=1",)])
 def test_a_team_without_later_rounds_trains_no_critics(tiny, team):
-    assert names(stages_of(tiny(*team))) == ["split", "generators", "evaluate", "report"]
+    assert names(chosen(tiny(*team))) == ["split", "generators", "evaluate", "report"]
     with pytest.raises(RunError, match="'critics' is no stage of this recipe; its stages are split, generators, eval"):
         chosen(tiny(*team), last="critics")
 
