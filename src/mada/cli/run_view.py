@@ -121,7 +121,8 @@ def outcome(mark: "StageMark") -> str:
     if mark.name in ("generators", "critics"):
         best = cast("dict[str, dict[str, float]]", summary["best"])
         kept = [f"{seat} {percent(one['accuracy'], 1)} at step {one['step']}" for seat, one in best.items()]
-        return "best on the validation set: " + ", ".join(kept)
+        chosen = f"{summary['learnt from']:,} of {summary['examples']:,} problems; " if "learnt from" in summary else ""
+        return f"{chosen}best on the validation set: {', '.join(kept)}"
     if mark.name == "critic-data":
         problems = counted(cast("int", summary["examples"]), "problem")
         return f"{problems} by how many generators were right: {_by_right(mark)}"

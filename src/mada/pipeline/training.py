@@ -70,7 +70,8 @@ async def critics(context: Context) -> dict[str, JsonValue]:
     }
     held_out = prompts.fitting(prompts.critic(example) for example in examples if example.part == VALIDATION)
     summary = await _train(context, shop, "critic", own=own, validation=held_out, prompts=prompts)
-    return {**summary, "examples learnt from": sum(map(len, own.values())), "of": len(every)}
+    chosen = {} if section.examples == "all" else {"examples": len(every), "learnt from": len(learning)}
+    return {**summary, **chosen}
 
 
 async def _train(

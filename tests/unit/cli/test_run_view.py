@@ -63,6 +63,11 @@ def test_a_stage_is_announced_and_its_outcome_told():
             "1,040 of 2,880 problems to learn from: 0 right: 1,800, 1 right: 1,040, 2 right: 40",
         ),
         (
+            "critics",
+            {"best": {"critic-1": {"step": 4, "accuracy": 0.5}}, "examples": 2880, "learnt from": 1012},
+            "1,012 of 2,880 problems; best on the validation set: critic-1 50.0% at step 4",
+        ),
+        (
             "critic-data",
             {"examples": 1234, "by right answers": {"0": 34, "1": 1200}},
             "1,234 problems by how many generators were right: 0 right: 34, 1 right: 1,200",
