@@ -117,6 +117,13 @@ def test_a_system_that_has_finished_all_seeds_of_the_reference_stays():
     assert grid.seeds == SEEDS
 
 
+def test_a_system_that_has_finished_other_seeds_than_the_reference_is_left_out():
+    grid, left_out = Grid.of_finished(without(("first", 7, "l1"), ("second", 0, "l2"), ("second", 3, "l2")), PLAN)
+    assert left_out == LeftOut((7,), ("second",))
+    assert grid is not None
+    assert (grid.seeds, [system.name for system in grid.plan.systems]) == ((0, 3), ["first"])
+
+
 def test_without_a_whole_seed_of_the_reference_there_is_no_grid():
     assert Grid.of_finished([one for one in SCORES if one.system == "second"], PLAN) == (None, LeftOut(SEEDS))
     begun = without(*(("first", seed, "l2") for seed in SEEDS))
