@@ -51,7 +51,7 @@ def run(
     for name in (until, start):
         _check_stage(name)
     recipe, place = _chosen(arguments or (), folder)
-    lender = _lender(generators, recipe) if generators else None
+    lender = _lender(generators, recipe, again=start) if generators else None
     if dry_run:
         _print_plan(recipe, place, lender=lender)
     else:
@@ -113,10 +113,12 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
     return overridden(recipe_of(stored), overrides), folder
 
 
-def _lender(folder: Path, recipe: "Recipe") -> "StoredRun":
+def _lender(folder: Path, recipe: "Recipe", *, again: str | None) -> "StoredRun":
     """Return the run whose generators are to be taken, if they are the recipe's, before anything is written."""
     from mada.run import StoredRun
 
+    if again is not None and again in stage_names(recipe, last="critic-data"):
+        raise RunError(f"--from {again} would do again what --generators takes from {folder}; leave one of them out")
     lender = StoredRun.read(folder)
     quieten()
     from mada.pipeline.borrowing import refuse_lender

@@ -121,7 +121,7 @@ class ModelSamples:
             self._store.keep(self._key(wish, place), completion)
 
     def _key(self, wish: Wish, place: int) -> str:
-        sampling = {field: getattr(wish.sampling, field) for field in _SAMPLING}  # asdict takes ten times as long
+        sampling = {field: getattr(wish.sampling, field) for field in _SAMPLING}  # asdict copies deeply
         parts = [self._speakers[wish.agent], sampling, place]
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
         digest.update(array("I", wish.prompt_ids).tobytes())

@@ -38,7 +38,9 @@ class Source:
     def of(cls, run: StoredRun, *, title: str | None = None) -> Self:
         """Read what the run has."""
         folder = run.path(ABLATIONS)
-        ablations, _ = _finished(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, LeftOut())
+        ablations, missing = _finished(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, LeftOut())
+        if missing.systems:  # a table of ablations without some of them would not say so
+            ablations = None
         grid, left_out = _finished(run)
         return cls(title or run.manifest.name, run, grid, left_out, ablations, tuple(_efforts(run)))
 

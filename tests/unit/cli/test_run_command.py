@@ -325,6 +325,10 @@ def test_generators_of_another_recipe_are_refused_before_anything_is_written(rec
     message = refused(*words, "training.steps=3", "seed=1", "critics.steps=4", "engine.rows=32")
     assert [line.split()[0] for line in message.splitlines()[1:-1]] == ["seed", "training.steps"]
     assert refused(*words, "training.steps=3", "--dry-run").startswith("mada: the generators of ")
+    assert refused(*words, "--from", "generators").startswith(
+        "mada: --from generators would do again what --generators"
+    )
+    assert refused(*words, "team.rounds=1").startswith("mada: 'critic-data' is no stage of this recipe")
     assert not (tmp_path / "new").exists()
 
 

@@ -278,6 +278,14 @@ def test_systems_that_have_finished_no_seed_are_left_out_and_named(run, plan, sc
     assert "system vote is left out, because not every question has been answered there yet." in text
 
 
+@pytest.mark.parametrize("unfinished", [None, "single", "vote"])
+def test_ablations_count_once_every_system_of_theirs_has_finished_a_seed(run, plan, scores, unfinished):
+    begun = [one for one in scores if one.problem == "p" or one.system != unfinished]
+    with Run.open(run.path("ablations"), Recipe()) as ablations:
+        evaluated(ablations, plan=plan, scores=begun, transcripts=[])
+    assert (Source.of(run).ablations is None) == (unfinished is not None)
+
+
 def test_before_a_seed_is_finished_there_are_no_results(run, plan, scores):
     evaluated(
         run, plan=plan, scores=[one for one in scores if one.problem == "p" or one.system != "single"], transcripts=[]

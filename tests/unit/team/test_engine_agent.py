@@ -1,6 +1,7 @@
 """What exactly reaches the engine, and what comes back from it."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -197,3 +198,17 @@ def test_a_prompt_that_several_are_sent_is_encoded_once(tokenizer, monkeypatch):
     ]
     assert len(encoded) == 1
     assert [request.prompt_ids for request in engine.requests] == [prompt_ids(turns[0].prompt, tokenizer)] * 2
+
+
+def test_a_long_debate_prompt_is_encoded_beside_the_event_loop_and_nowhere_else(tokenizer, monkeypatch):
+    threads = []
+
+    def note(text, of):
+        threads.append(threading.current_thread().name)
+        return prompt_ids(text, of)
+
+    monkeypatch.setattr("mada.team.encoding.prompt_ids", note)
+    engine = engine_that_says(tokenizer, {"critic-1": "1"})
+    seen = [response("long, and only in this test; " * 100)]
+    asyncio.run(agent(engine, tokenizer, "critic-1", window=10_000).answer("Aside?", seen, seed=0))
+    assert [name.split("_")[0] for name in threads] == ["mada-encoding"]
