@@ -10,8 +10,9 @@ or, where it stored none, prompts made of the generators' greedy answers.
 
 In half precision greedy decoding parts where rounding decides between two tokens. So every first difference is
 weighed: by how much does mada's own model, at the precision asked for and again in float32, prefer its likeliest token
-to the less likely of the two? 0.1 nats or more in both is a real disagreement. In float32 every difference is one,
-and vLLM, whose adapters know only half precision, is left out.
+to the less likely of the two? 0.5 nats or more in both is a real disagreement: bfloat16 knows logits of 16 to 32 only
+in steps of 0.125, and mada parts from itself at up to 0.25 when the batch has fewer rows. In float32 every difference
+is one, and vLLM, whose adapters know only half precision, is left out.
 
 Controls, which decide nothing: mada against itself with fewer rows in the batch (what rounding alone does), against
 the bare base, and against the next adapter of the same role (what the check makes of a wrong adapter). Adapters that
@@ -42,7 +43,7 @@ from processes import end, last_lines, start
 
 WORKERS = Path(__file__).resolve().parent / "greedy_workers.py"
 LIMIT = 300
-TOLERANCE = {"bfloat16": 0.1, "float32": 0.0}
+TOLERANCE = {"bfloat16": 0.5, "float32": 0.0}
 
 
 class Workers:

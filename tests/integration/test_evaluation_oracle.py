@@ -33,7 +33,7 @@ from mada.evaluation.analysis import against_reference, at_k, pairwise
 from mada.evaluation.costs import bill_of, costs_of
 from mada.evaluation.effort import EFFORT, Effort
 from mada.evaluation.grid import Grid
-from mada.evaluation.ledger import Ledger, Transitions, ledger_of
+from mada.evaluation.ledger import Ledger, Outcome, Transitions, ledger_of
 from mada.evaluation.summary import Summary
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
@@ -790,17 +790,24 @@ def compare_ledger(ledger: Ledger, items: Sequence[Item]) -> None:
         compare_copying(ledger.copying_by_critic[critic], sources[critic])
     compare_copying(ledger.copying, [one for taken in sources.values() for one in taken])
 
-    assert [one.right for one in ledger.by_right] == list(range(max(len(item.rounds[0]) for item in items) + 1))
-    for outcome in ledger.by_right:
-        such = [item for item in items if sum(map(item.right, item.rounds[0])) == outcome.right]
-        share = sum(map(Oracle.weight, such))
-        assert (outcome.count, outcome.share) == (len(such), about(share))
-        if such:
-            assert outcome.accuracy == about(sum(Oracle.weight(item) * item.accuracy for item in such) / share)
-            right = [Oracle.weight(item) for item in such if item.votes[-1] == item.question.truth]
-            assert outcome.vote == about(sum(right) / share)
-        else:
-            assert (outcome.accuracy, outcome.vote) == (None, None)
+    seats = max(len(item.rounds[0]) for item in items)
+    assert (len(ledger.by_right), len(ledger.by_seat)) == (seats + 1, seats)
+    for right, outcome in enumerate(ledger.by_right):
+        compare_outcome(outcome, [item for item in items if sum(map(item.right, item.rounds[0])) == right])
+    for seat, outcome in enumerate(ledger.by_seat):
+        alone = [item for item in items if [at for at, turn in enumerate(item.rounds[0]) if item.right(turn)] == [seat]]
+        compare_outcome(outcome, alone)
+
+
+def compare_outcome(outcome: Outcome, such: Sequence[Item]) -> None:
+    share = sum(map(Oracle.weight, such))
+    assert (outcome.count, outcome.share) == (len(such), about(share))
+    if such:
+        assert outcome.accuracy == about(sum(Oracle.weight(item) * item.accuracy for item in such) / share)
+        right = [Oracle.weight(item) for item in such if item.votes[-1] == item.question.truth]
+        assert outcome.vote == about(sum(right) / share)
+    else:
+        assert (outcome.accuracy, outcome.vote) == (None, None)
 
 
 def compare_transitions(found: Transitions, passed: Sequence[tuple[Item, tuple[bool, bool], float]]) -> None:

@@ -11,8 +11,10 @@ from typing import Literal, Protocol, Self
 
 from mada.debate.response import Response
 from mada.grading.extraction import after_thinking
+from mada.seeds import rng
 
 Share = Literal["full", "answer"]
+Order = Literal["seats", "shuffled"]
 
 REASONING = (
     "Solve the following math problem efficiently and clearly. The last line of your response should be of the "
@@ -46,7 +48,7 @@ class ChatTokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The texts of a recipe's prompts and what of a response the next round sees."""
+    """The texts of a recipe's prompts, and what of the responses the next round sees, in which order."""
 
     reasoning: str = REASONING
     debate_header: str = DEBATE_HEADER
@@ -55,6 +57,7 @@ class Prompts:
     judge_header: str = JUDGE_HEADER
     judge_request: str = JUDGE_REQUEST
     share: Share = "full"
+    order: Order = "seats"
 
     @property
     def of_judge(self) -> Self:
@@ -70,6 +73,17 @@ class Prompts:
         """Return what a critic is asked, given what `shared` made of each response of the round before."""
         blocks = [self.debate_response.replace("{response}", text) for text in shared]
         return "\n\n".join([self.ask(question), self.debate_header, *blocks, self.debate_request])
+
+    def ordered(self, responses: Sequence[Response], *, seed: int) -> Sequence[Response]:
+        """Return responses in the order in which a critic is shown them: that of the seats, or one by its seed.
+
+        Models trust what stands last. In the order of the seats that is the same agent for all critics and all
+        questions, so critics err together; shuffled, place says nothing.
+        """
+        if self.order == "seats":
+            return responses
+        places: list[int] = rng(seed, "order").permutation(len(responses)).tolist()
+        return [responses[place] for place in places]
 
     def shared(self, response: Response) -> str:
         """Return the part of a response that others see; a response cut off at the token limit says so."""

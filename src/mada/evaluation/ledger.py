@@ -11,7 +11,7 @@ the accuracy of all.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -46,13 +46,12 @@ class Transitions:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a debate makes of a first round with so many right generators.
+    """What a debate makes of first rounds of one kind.
 
-    `share` is how often that occurs and `count` in how many debates; `accuracy` is the mean of the last round's answers
-    given that, `vote` how often its vote is right. Both are None where it never occurs.
+    `share` is how often that kind occurs and `count` in how many debates; `accuracy` is the mean of the last round's
+    answers given that, `vote` how often its vote is right. Both are None where it never occurs.
     """
 
-    right: int
     count: int
     share: float
     accuracy: float | None
@@ -80,14 +79,16 @@ class Ledger:
 
     `votes` has a step per round after the first, from the vote before it to its own; `overall` is from the first vote
     to the last. `turns` is by critic, from the vote of the round before to the critic's own answer: what it does with
-    what it is shown. `by_right` has a place for every number of right generators, from 0. However many turns critics
-    take about a question, all of them together weigh the same.
+    what it is shown. `by_right` has a place for every number of right generators, from 0; `by_seat` has one for every
+    seat, of the debates whose only right generator sat there: critics who judge what they read find it in any seat.
+    However many turns critics take about a question, all of them together weigh the same.
     """
 
     votes: tuple[Transitions, ...]
     overall: Transitions
     turns: Mapping[str, Transitions]
     by_right: tuple[Outcome, ...]
+    by_seat: tuple[Outcome, ...]
     copying: Copying
     copying_by_critic: Mapping[str, Copying]
 
@@ -115,6 +116,7 @@ def ledger_of(grid: Grid, system: PlannedSystem) -> Ledger | None:
 
     of_steps, of_turns = grid.averages(system, steps), grid.averages(system, turns)
     critics = sorted({turn.critic for turn in of_turns})
+    seats = max(len(score.correct[0]) for score in grid.scores_of(system))
     return Ledger(
         votes=tuple(
             Transitions.of({(before, after): share for (at, before, after), share in of_steps.items() if at == step})
@@ -122,7 +124,8 @@ def ledger_of(grid: Grid, system: PlannedSystem) -> Ledger | None:
         ),
         overall=Transitions.of(grid.averages(system, overall)),
         turns={critic: _transitions(_of_critic(of_turns, critic)) for critic in critics},
-        by_right=tuple(_outcomes(grid, system, readings)),
+        by_right=_outcomes(grid, system, readings, kinds=seats + 1, kind=lambda score: sum(score.correct[0])),
+        by_seat=_outcomes(grid, system, readings, kinds=seats, kind=_only_right),
         copying=_copying(of_turns),
         copying_by_critic={critic: _copying(_of_critic(of_turns, critic)) for critic in critics},
     )
@@ -206,24 +209,38 @@ def _copying(turns: Mapping[_Turn, float]) -> Copying:
     return copying
 
 
-def _outcomes(grid: Grid, system: PlannedSystem, readings: Mapping[Place, _Reading]) -> Iterator[Outcome]:
+def _outcomes(
+    grid: Grid,
+    system: PlannedSystem,
+    readings: Mapping[Place, _Reading],
+    *,
+    kinds: int,
+    kind: Callable[[Score], int | None],
+) -> tuple[Outcome, ...]:
+    """Return what became of first rounds of each kind, which are numbered from 0; those of kind None are left out."""
+
     def outcomes(score: Score) -> dict[tuple[int, str], float]:
-        right = sum(score.correct[0])
+        number = kind(score)
+        if number is None:
+            return {}
         vote = readings[place_of(score)].votes_right[-1]
-        return {(right, "share"): 1.0, (right, "accuracy"): score.accuracy, (right, "vote"): float(vote)}
+        return {(number, "share"): 1.0, (number, "accuracy"): score.accuracy, (number, "vote"): float(vote)}
 
     averages = grid.averages(system, outcomes)
-    counts = Counter(sum(score.correct[0]) for score in grid.scores_of(system))
-    most = max(len(score.correct[0]) for score in grid.scores_of(system))
-    for right in range(most + 1):
-        if not counts[right]:
-            yield Outcome(right, 0, 0.0, None, None)
-            continue
-        share = averages[right, "share"]
-        yield Outcome(
-            right,
-            counts[right],
-            share=share,
-            accuracy=averages[right, "accuracy"] / share,
-            vote=averages[right, "vote"] / share,
+    counts = Counter(map(kind, grid.scores_of(system)))
+    return tuple(
+        Outcome(
+            counts[number],
+            share=averages[number, "share"],
+            accuracy=averages[number, "accuracy"] / averages[number, "share"],
+            vote=averages[number, "vote"] / averages[number, "share"],
         )
+        if counts[number]
+        else Outcome(0, 0.0, None, None)
+        for number in range(kinds)
+    )
+
+
+def _only_right(score: Score) -> int | None:
+    """Return the seat of the first round's only right answer, from 0; None where there are more, or none."""
+    return score.correct[0].index(True) if sum(score.correct[0]) == 1 else None

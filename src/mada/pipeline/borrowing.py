@@ -11,7 +11,7 @@ from mada.report.reading import CRITIC_EXAMPLES
 from mada.run import Run, StoredRun
 from mada.team.seats import ADAPTERS, recipe_of
 
-_AFTER = ("name", "critics", "team.critics", "team.rounds", "evaluation", *Recipe.CHANGEABLE)
+_AFTER = ("name", "critics", "prompts.order", "team.critics", "team.rounds", "evaluation", *Recipe.CHANGEABLE)
 """Keys that no stage before the critics depends on."""
 _FILES = (SPLIT_FILE, *(f"records/{name}.jsonl" for name in (PROBLEMS, SCREENINGS, CRITIC_EXAMPLES)))
 
@@ -38,7 +38,7 @@ def refuse_lender(source: StoredRun, recipe: Recipe) -> None:
     if others:
         raise RunError(
             f"the generators of {source.folder} are not those of this recipe:\n{format_differences(others)}\n"
-            "Only what comes after them may differ: critics, rounds and evaluation"
+            "Only what comes after them may differ: critics, what order they see responses in, rounds and evaluation"
         )
 
 

@@ -49,6 +49,7 @@ class TrainingPrompts:
     def __init__(self, context: Context, shop: Workshop) -> None:
         check_chat_template(shop.base.tokenizer)
         self._ids = shop.ids
+        self._run = context.run
         self._prompts = context.settings.prompts
         self._reply = context.recipe.training.max_new_tokens
         self._budget = shop.window - self._reply
@@ -73,7 +74,8 @@ class TrainingPrompts:
 
     def critic(self, example: CriticExample) -> TrainingPrompt:
         """Ask the question with all generators' responses, shortened where they do not fit."""
-        fitted = self._fitted(example.question, example.responses)
+        responses = self._prompts.ordered(example.responses, seed=self._run.seed("order", example.problem))
+        fitted = self._fitted(example.question, responses)
         return TrainingPrompt(
             example.problem, fitted, payload=example.reference, generator_accuracy=example.generator_accuracy
         )

@@ -15,6 +15,7 @@ from mada.debate.prompts import (
     JUDGE_HEADER,
     JUDGE_REQUEST,
     REASONING,
+    Order,
     Share,
 )
 from mada.problems.known import BENCHMARKS
@@ -138,6 +139,8 @@ class PromptsSection(Section):
     """Text after the last response that a judge chooses from (B1; ours)."""
     share: Share = "full"
     """What later rounds see of a response: its full text, or the answer that follows its thinking (P2)."""
+    order: Order = "seats"
+    """How critics see responses: in the order of the seats, or shuffled anew for each critic and question (ours)."""
 
 
 class TeamSection(Section):

@@ -57,6 +57,7 @@ class EngineAgent:
 
     async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
         """Sample one reply to the question, or to the question and what others said."""
+        seen = self.prompts.ordered(seen, seed=seed)
         await self._encoder.encode_aside(self._whole_prompt(question, seen))
         fitted = self._prompt(question, seen)
         rendered, ids = self._encoder.encode(fitted.text)

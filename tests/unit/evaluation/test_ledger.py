@@ -95,11 +95,24 @@ def test_turns_of_critics(three_rounds):
 
 def test_outcomes_by_how_many_generators_were_right(three_rounds):
     assert three_rounds.by_right == (
-        Outcome(0, 1, 1 / 4, 1 / 2, 1),
-        Outcome(1, 1, 1 / 2, 1 / 2, 1),
-        Outcome(2, 1, 1 / 4, 1 / 2, 0),
-        Outcome(3, 0, 0, None, None),
+        Outcome(1, 1 / 4, 1 / 2, 1),
+        Outcome(1, 1 / 2, 1 / 2, 1),
+        Outcome(1, 1 / 4, 1 / 2, 0),
+        Outcome(0, 0, None, None),
     )
+
+
+def test_outcomes_by_the_seat_of_the_only_right_generator(three_rounds):
+    """Debates in which several were right, or nobody, count in none."""
+    assert three_rounds.by_seat == (Outcome(1, 1 / 2, 1 / 2, 1), Outcome(0, 0, None, None), Outcome(0, 0, None, None))
+    debate = planned(rounds=2)
+    ledger = kept(
+        debate,
+        score(debate, A, ["5", "5", "4"], ["4", "4"]),
+        score(debate, B1, ["5", "6", "4"], ["6", "6"]),
+        score(debate, B2, [None, "4", "5"], ["5", "4"]),
+    )
+    assert ledger.by_seat == (Outcome(0, 0, None, None), Outcome(1, 1 / 4, 1 / 2, 1), Outcome(2, 3 / 4, 2 / 3, 2 / 3))
 
 
 def test_where_answers_are_from(three_rounds):
@@ -131,7 +144,7 @@ def test_what_never_happens_has_no_accuracy():
         "none": Taken(0, None),
     }
     assert ledger.votes == (ledger.overall,) == (Transitions(1, 0, 0, 0),)
-    assert ledger.by_right == (Outcome(0, 0, 0, None, None), Outcome(1, 1, 1, 1, 1))
+    assert ledger.by_right == (Outcome(0, 0, None, None), Outcome(1, 1, 1, 1))
 
 
 def test_accuracies_given_something_weigh_benchmarks_equally():
@@ -143,7 +156,7 @@ def test_accuracies_given_something_weigh_benchmarks_equally():
         score(debate, B2, ["5"], ["6", "4"]),
     )
     # `a` 1, `b` (0 + 1/2)/2; the vote of b2 is 4 by the alphabet.
-    assert ledger.by_right[0] == Outcome(0, 3, 1, 5 / 8, 3 / 4)
+    assert ledger.by_right[0] == Outcome(3, 1, 5 / 8, 3 / 4)
     # New answers: `a` all, right; of `b` one half, of which one half is right.
     assert ledger.copying["new"] == Taken(3 / 4, 5 / 6)
 
@@ -188,7 +201,7 @@ def test_a_family_has_the_ledger_of_all_its_members():
     # A critic has the turns of the members that it sits in.
     assert ledger.turns == {"c1": Transitions(0, 0, 1, 0), "c2": Transitions(0, 1, 0, 0)}
     assert ledger.copying["new"] == Taken(1, 1 / 2)
-    assert ledger.by_right == (Outcome(0, 1, 1 / 2, 1, 1), Outcome(1, 1, 1 / 2, 0, 0))
+    assert ledger.by_right == (Outcome(1, 1 / 2, 1, 1), Outcome(1, 1 / 2, 0, 0))
 
 
 def test_a_family_of_short_and_long_debates_has_the_steps_of_the_short():
@@ -246,6 +259,12 @@ def test_what_holds_for_every_ledger(debates):
     assert sum(one.count for one in ledger.by_right) == len(scores)
     assert sum(one.share * (one.accuracy or 0) for one in ledger.by_right) == pytest.approx(summary.accuracy.mean)
     assert sum(one.share * (one.vote or 0) for one in ledger.by_right) == pytest.approx(summary.verdict.mean)
+    alone = ledger.by_right[1]
+    assert sum(one.count for one in ledger.by_seat) == alone.count
+    assert sum(one.share for one in ledger.by_seat) == pytest.approx(alone.share)
+    for value in ("accuracy", "vote"):
+        parts = [one.share * (getattr(one, value) or 0) for one in ledger.by_seat]
+        assert sum(parts) == pytest.approx(alone.share * (getattr(alone, value) or 0))
 
     for copying in (ledger.copying, *ledger.copying_by_critic.values()):
         assert tuple(copying) == SOURCES

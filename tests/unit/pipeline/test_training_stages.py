@@ -1,6 +1,7 @@
 """Stages 2 and 4 up to the trainer's door: whose prompts, which credit, what they are rewarded for (T4, T5, R1–R3)."""
 
 import asyncio
+import re
 import shutil
 from collections import Counter
 from types import SimpleNamespace
@@ -168,6 +169,23 @@ def test_the_ablation_without_the_counterfactual_uses_grpo_on_the_same_prompts(t
         assert trainer["task"].credit.advantage == advantage
         ids.append({agent: [one.id for one in own] for agent, own in trainer["task"].prompts.items()})
     assert ids[0] == ids[1]
+
+
+def test_shuffled_responses_stand_in_other_orders_for_other_problems_and_in_the_same_next_time(
+    tiny, opened, trainer, base
+):
+    def orders(run):
+        context = opened(tiny("prompts.order=shuffled"), run)
+        answered(context)
+        asyncio.run(critics(context))
+        every = [one for own in trainer["task"].prompts.values() for one in own] + trainer["task"].validation
+        texts = {one.id: base.tokenizer.decode(list(one.prompt_ids)) for one in every}
+        return {name: tuple(re.findall(r"generator-(\d): It", text)) for name, text in texts.items()}
+
+    first = orders("first")
+    assert {"".join(sorted(order)) for order in first.values()} == {"123"}
+    assert len(set(first.values())) > 2
+    assert orders("second") == first
 
 
 def test_more_critics_than_examples_are_refused(tiny, opened, trainer):

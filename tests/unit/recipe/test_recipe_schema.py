@@ -53,6 +53,7 @@ def test_contract_of_names():
             "judge_header",
             "judge_request",
             "share",
+            "order",
         ],
         "team": ["generators", "critics", "rounds"],
         "lora": ["rank", "alpha", "dropout", "targets"],
@@ -141,6 +142,6 @@ def test_keys_are_found_and_written():
     assert find_entry(["lora", "rank", "more"]) is None
     assert find_entry(["nothing"]) is None
     assert find_entry([]) is None
-    assert len(list(leaves())) == 87
+    assert len(list(leaves())) == 88
     assert written(("evaluation", "benchmarks", 1)) == "evaluation.benchmarks[1]"
     assert written(("model", 'odd "key"\n')) == 'model."odd \\"key\\"\\n"'

@@ -38,6 +38,13 @@ BY_RIGHT = r"""
 | long\|er | 2 of 3 | 1 | 25.0 | 0.0 | 0.0 |
 | long\|er | 3 of 3 | 1 | 25.0 | 100.0 | 100.0 |
 """
+BY_SEAT = r"""
+| debate | seat | debates | share of questions | last round's accuracy | last vote right |
+| --- | ---: | ---: | ---: | ---: | ---: |
+| long\|er | 1 | 0 | 0.0 | – | – |
+| long\|er | 2 | 0 | 0.0 | – | – |
+| long\|er | 3 | 1 | 25.0 | 100.0 | 100.0 |
+"""
 # Of eight turns five repeat the vote, one of them wrongly; one takes the minority's; two are new, one of them right.
 SOURCES = r"""
 | debate | critic | the vote, share | the vote, right | another answer, share | another answer, right """
@@ -76,13 +83,13 @@ def test_what_debating_changed(tables_of, scores):
     given = [long_debate(scores[0], place, rounds) for place, rounds in enumerate(ROUNDS)]
     section = ledger_section(Grid.of(given, EvaluationPlan(systems=(system,), reference="long")))
     assert section is not None
-    wanted = {"votes": VOTES, "critics": CRITICS, "by-right": BY_RIGHT, "sources": SOURCES}
+    wanted = {"votes": VOTES, "critics": CRITICS, "by-right": BY_RIGHT, "by-seat": BY_SEAT, "sources": SOURCES}
     assert tables_of(section) == {name: text.strip() for name, text in wanted.items()}
     assert markdown(section).startswith("## What debating changed\n\nShares are in percent, and no answer is a wrong")
     named = [(type(block), block.name) for block in section.blocks if isinstance(block, Figure | Table)]
     assert named == [
         *((Figure, "flow"), (Table, "votes"), (Table, "critics")),
-        *((Figure, "critics"), (Table, "by-right"), (Table, "sources")),
+        *((Figure, "critics"), (Table, "by-right"), (Table, "by-seat"), (Table, "sources")),
     ]
 
 
@@ -96,7 +103,7 @@ def test_every_debate_has_its_group_of_rows(scores, plan):
     tables = [block for block in section.blocks if isinstance(block, Table)]
     assert [[{row[0].text for row in group} for group in table.groups] for table in tables] == [
         [{"debate"}, {"again"}]
-    ] * 4
+    ] * 5
 
 
 def test_two_rounds_are_one_step_and_one_critic_is_all_of_them(scores, plan):

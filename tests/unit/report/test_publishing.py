@@ -22,7 +22,7 @@ from mada.run.surroundings import Commit
 
 TABLES = {
     *("headline", "replies", "over-seeds", "over-problems", "by-benchmark", "pairwise-differences", "pairwise-p"),
-    *("votes", "by-right", "sources", "critics", "samples", "costs"),
+    *("votes", "by-right", "by-seat", "sources", "critics", "samples", "costs"),
     *("main-results", "significance", "costs-performance", "single-agent"),
 }
 FIGURES = {"tokens", "flow", "critics", "pairs"}
@@ -94,8 +94,8 @@ def section_titles(page):
 def test_a_whole_report_is_a_page_a_text_tables_and_figures(make, plan, scores, transcripts):
     run = make(plan, scores, transcripts)
     published = publish_run(run)
-    assert published == Published(run.folder / "report.html", run.folder / "report.md", 17, 4, 24)
-    assert str(published) == "17 tables, 4 figures, 24 debates"
+    assert published == Published(run.folder / "report.html", run.folder / "report.md", 18, 4, 24)
+    assert str(published) == "18 tables, 4 figures, 24 debates"
     written = made_of(run.folder)
     assert set(written) == FILES
     for name, start in (("flow.pdf", b"%PDF-"), ("flow.png", b"\x89PNG")):
@@ -248,7 +248,7 @@ def test_no_title_and_no_name_is_obeyed(make, plan, scores, transcripts):
     agents = [replace(one, agents=tuple(tuple(BAD + name for name in row) for row in one.agents)) for one in scores]
     run = make(hostile, map(renamed, agents), map(renamed, transcripts), recipe=Recipe(name=BAD), name="hostile")
     published = publish_run(run)
-    assert str(published) == "17 tables, 4 figures, 24 debates"
+    assert str(published) == "18 tables, 4 figures, 24 debates"
     page = page_of(run)
     assert f"<title>{html.escape(BAD)[:60]}" in page
     for tag in ("<script", "<img", "</script"):

@@ -140,7 +140,7 @@ def test_a_whole_report(run, plan, scores, transcripts):
         *("training", "critic-examples", "debates-to-read", "making"),
     ]
     blocks = [block for section in sections for block in section.blocks]
-    for kind, count in ((Table, 16), (Figure, 7)):
+    for kind, count in ((Table, 17), (Figure, 7)):
         names = [block.name for block in blocks if isinstance(block, kind)]
         assert len(set(names)) == len(names) == count
         assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in names)

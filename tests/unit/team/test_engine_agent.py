@@ -1,6 +1,8 @@
 """What exactly reaches the engine, and what comes back from it."""
 
 import asyncio
+import itertools
+import re
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
@@ -96,6 +98,22 @@ def test_only_the_answer_is_shared_when_the_prompts_say_so(tokenizer):
     critic = agent(engine, tokenizer, "critic-1", prompts=replace(SHORT, share="answer"))
     turn = asyncio.run(critic.answer("q", seen, seed=0))
     assert f"H\n\n<So 4.>\n\n<{NO_CONCLUSION} {CUT_OFF}>\n\nR" in turn.prompt
+
+
+def test_shuffled_every_critic_sees_all_responses_in_an_order_of_its_own(tokenizer):
+    said = {f"generator-{number}": f"says {number}" for number in (1, 2, 3)} | {"critic-1": "a", "critic-2": "b"}
+    engine = engine_that_says(tokenizer, said)
+    seats = [agent(engine, tokenizer, name, prompts=replace(SHORT, order="shuffled")) for name in said]
+
+    def shown(seed):
+        debate = asyncio.run(hold_debate("q", generators=seats[:3], critics=seats[3:], rounds=2, seed=seed))
+        return tuple(tuple(re.findall(r"<says (\d)>", turn.prompt)) for turn in debate.last.turns)
+
+    orders = [shown(seed) for seed in range(40)]
+    assert {len(set(order)) for pair in orders for order in pair} == {3}
+    assert {order for pair in orders for order in pair} == set(itertools.permutations("123"))
+    assert any(first != second for first, second in orders)
+    assert shown(7) == shown(7)
 
 
 def test_every_seat_may_have_its_own_sampling_and_any_adapter_or_none(tokenizer):

@@ -20,6 +20,7 @@ def _counts(debate: DebateLedger) -> RightCounts:
         title=debate.title,
         generators=len(outcomes) - 1,
         counts=tuple(
-            RightCount(one.right, one.count, share=one.share, accuracy=one.accuracy, vote=one.vote) for one in outcomes
+            RightCount(right, one.count, share=one.share, accuracy=one.accuracy, vote=one.vote)
+            for right, one in enumerate(outcomes)
         ),
     )

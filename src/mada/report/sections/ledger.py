@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mada.evaluation.analysis import shown_systems
 from mada.evaluation.grid import Grid
-from mada.evaluation.ledger import Copying, Ledger, Transitions, ledger_of
+from mada.evaluation.ledger import Copying, Ledger, Outcome, Transitions, ledger_of
 from mada.evaluation.ledger import Source as Origin
 from mada.report.document import Cell, Column, Row, Section, Table, paragraph
 from mada.report.figures.data import CriticsFigure, FlowFigure
@@ -15,6 +15,8 @@ Kept = Sequence[tuple[str, Ledger]]
 """Titles of debates with their ledgers; every table has a group of rows for each."""
 
 PASSED = ("right → right", "right → wrong", "wrong → right", "wrong → wrong")
+BECAME = ("debates", "share of questions", "last round's accuracy", "last vote right")
+"""How often a kind of first round is, and how right the last round is then."""
 TAKEN: dict[Origin, str] = {"majority": "the vote", "minority": "another answer", "new": "a new one"}
 """Where an answer may be from; no answer is from nowhere, and never right."""
 
@@ -32,6 +34,7 @@ def ledger_section(grid: Grid) -> Section | None:
         _critics(kept),
         figure_place(CriticsFigure),
         _by_right(kept),
+        *_by_seat(kept),
         _copying(kept),
     )
     return Section("debating", "What debating changed", blocks)
@@ -72,20 +75,14 @@ def _critics(kept: Kept) -> Table:
 
 def _by_right(kept: Kept) -> Table:
     """Return what became of first rounds with so many right generators."""
-    headings = ("generators right", "debates", "share of questions", "last round's accuracy", "last vote right")
     return Table(
         "by-right",
         "By how many generators were right in the first round",
-        (Column("debate", "text"), *map(Column, headings)),
+        (Column("debate", "text"), Column("generators right"), *map(Column, BECAME)),
         tuple(
             tuple(
-                _row(
-                    title,
-                    f"{one.right} of {len(ledger.by_right) - 1}",
-                    f"{one.count:,}",
-                    *map(share_text, (one.share, one.accuracy, one.vote)),
-                )
-                for one in ledger.by_right
+                _became(title, f"{right} of {len(ledger.by_right) - 1}", one)
+                for right, one in enumerate(ledger.by_right)
             )
             for title, ledger in kept
         ),
@@ -94,6 +91,25 @@ def _by_right(kept: Kept) -> Table:
             "than count votes.",
         ),
     )
+
+
+def _by_seat(kept: Kept) -> Iterator[Table]:
+    """Yield what became of the only right answer of a first round; nothing where nobody had company there."""
+    several = [(title, ledger) for title, ledger in kept if len(ledger.by_seat) > 1]
+    if several:
+        yield Table(
+            "by-seat",
+            "Where one generator alone was right, by its seat",
+            (Column("debate", "text"), Column("seat"), *map(Column, BECAME)),
+            tuple(
+                tuple(_became(title, str(seat), one) for seat, one in enumerate(ledger.by_seat, start=1))
+                for title, ledger in several
+            ),
+            (
+                "Critics see responses in the order of the seats, unless the recipe shuffles them. Where one seat's "
+                "answers are taken up far more often than another's, critics go by place, not by what they read.",
+            ),
+        )
 
 
 def _copying(kept: Kept) -> Table:
@@ -125,6 +141,10 @@ def _taken(copying: Copying) -> list[str]:
 def _passed(transitions: Transitions) -> list[str]:
     one = transitions
     return [*map(share_text, (one.right_to_right, one.right_to_wrong, one.wrong_to_right, one.wrong_to_wrong))]
+
+
+def _became(title: str, kind: str, one: Outcome) -> Row:
+    return _row(title, kind, f"{one.count:,}", *map(share_text, (one.share, one.accuracy, one.vote)))
 
 
 def _row(*texts: str) -> Row:
