@@ -27,6 +27,13 @@ SeedsOption = Annotated[int | None, typer.Option(min=1, help="Times every system
 ProblemsOption = Annotated[int | None, typer.Option(min=1, help="Questions of each benchmark; without it all.")]
 PriceOption = Annotated[float | None, typer.Option(min=0.0, help="Price of an hour of the device, for the bill.")]
 OutOption = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")]
+ReuseOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="DIR",
+        help="Another evaluation, whose samples are used where they are the same; repeatable.",
+    ),
+]
 
 
 def evaluate(
@@ -58,6 +65,7 @@ def evaluate(
     ] = None,
     price: PriceOption = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Where all randomness starts (0).")] = None,
+    reuse: ReuseOption = None,
     out: OutOption = None,
 ) -> None:
     """Measure systems on benchmarks: a file's, a model's (--model), or a run's team and its rivals (--run).
@@ -83,18 +91,19 @@ def evaluate(
     if model is not None:
         _refuse(given, "a file", beside="--model")
         _refuse(folder, "--run", beside="--model")
-        _evaluate_model(model, common | shape, out)
+        _evaluate_model(model, common | shape, out, reuse=reuse)
         return
     _refuse_options(shape, "--model")
     if given and _is_evaluation_file(given):
         _refuse(folder, "--run", beside="an evaluation file")
         _refuse_options(common, "a recipe, or --run and --model; an evaluation file has its own")
-        _evaluate_file(Path(given[0]), out)
+        _evaluate_file(Path(given[0]), out, reuse=reuse)
     elif folder is not None and (out is not None or any(value is not None for value in common.values())):
         _refuse(given, "a recipe", beside="--run and other benchmarks, seeds or systems")
-        _evaluate_run(folder, common, out)
+        _evaluate_run(folder, common, out, reuse=reuse)
     elif folder is not None or given:
         _refuse(out, "--out", beside="a recipe without --run")
+        _refuse(reuse, "--reuse", beside="the evaluation of a recipe itself")
         _refuse_options(common, "--run")
         run_stage("evaluate", given, folder)
     else:
@@ -114,6 +123,7 @@ def ablate(
         typer.Option(metavar="NAMES", help="Some systems beside the team, with commas between; without it all."),
     ] = None,
     price: PriceOption = None,
+    reuse: ReuseOption = None,
     out: OutOption = None,
 ) -> None:
     """Take a trained team apart: every ablation of the paper, and every rival at the debate's tokens.
@@ -124,6 +134,7 @@ def ablate(
     from mada.run import StoredRun
 
     StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
+    others = _others(reuse)
     names, chosen = _names(benchmarks), _names(systems)
     place = out or folder / "ablations"
     with _following(f"mada ablate --run {shlex.quote(str(folder))}") as view:
@@ -137,30 +148,32 @@ def ablate(
             benchmarks=tuple(names) if names else None,
             systems=tuple(chosen) if chosen else None,
             price_per_hour=price or None,
+            reuse=others,
             out=out,
         )
     _print_results(place)
 
 
-def _evaluate_file(path: Path, out: Path | None) -> None:
+def _evaluate_file(path: Path, out: Path | None, *, reuse: list[Path] | None) -> None:
     from mada.recipe.evaluation_file import load_evaluation
 
     recipe = load_evaluation(path)
-    _hold(recipe, out or Path("runs") / recipe.name, again=f"mada evaluate {shlex.quote(str(path))}")
+    again = f"mada evaluate {shlex.quote(str(path))}"
+    _hold(recipe, out or Path("runs") / recipe.name, again=again, others=_others(reuse))
 
 
-def _evaluate_model(model: str, options: dict[str, Any], out: Path | None) -> None:
+def _evaluate_model(model: str, options: dict[str, Any], out: Path | None, *, reuse: list[Path] | None) -> None:
     from mada.recipe.evaluation_file import evaluation_of
 
     recipe = evaluation_of(_values_of(model, options), where="these options")
     place = out or Path("runs") / recipe.name
-    _hold(recipe, place, again="the same command")
+    _hold(recipe, place, again="the same command", others=_others(reuse))
 
 
-def _evaluate_run(folder: Path, options: dict[str, Any], out: Path | None) -> None:
+def _evaluate_run(folder: Path, options: dict[str, Any], out: Path | None, *, reuse: list[Path] | None) -> None:
     from mada.run import StoredRun
 
-    stored = StoredRun.read(folder)
+    stored, others = StoredRun.read(folder), _others(reuse)
     recipe = _changed(stored, options)
     name = "+".join(Path(one).stem for one in recipe.evaluation.benchmarks)
     place = out or folder / "evaluations" / name
@@ -172,11 +185,18 @@ def _evaluate_run(folder: Path, options: dict[str, Any], out: Path | None) -> No
         contest = contest_of(recipe, stored.folder)
         contest.check()
         with Run.open(place, recipe) as run:
-            run_contest(run, contest, watch=view, earlier=[stored])
+            run_contest(run, contest, watch=view, earlier=[stored, *others])
     _print_results(place)
 
 
-def _hold(recipe: "EvaluationRecipe", place: Path, *, again: str) -> None:
+def _others(folders: list[Path] | None) -> "list[StoredRun]":
+    """Return the evaluations whose samples are to be used, or say which of them is none."""
+    from mada.run import StoredRun
+
+    return [StoredRun.read(folder) for folder in folders or ()]
+
+
+def _hold(recipe: "EvaluationRecipe", place: Path, *, again: str, others: "list[StoredRun]") -> None:
     with _following(again) as view:
         from mada.pipeline.evaluations import contest_of_file, run_contest
         from mada.run import Run
@@ -184,7 +204,7 @@ def _hold(recipe: "EvaluationRecipe", place: Path, *, again: str) -> None:
         contest = contest_of_file(recipe)
         contest.check()
         with Run.open(place, recipe) as run:
-            run_contest(run, contest, watch=view)
+            run_contest(run, contest, watch=view, earlier=others)
     _print_results(place)
 
 

@@ -62,12 +62,14 @@ def ablate(
     benchmarks: tuple[str, ...] | None = None,
     systems: tuple[str, ...] | None = None,
     price_per_hour: float | None = None,
+    reuse: Sequence[StoredRun] = (),
     out: Path | None = None,
 ) -> Path:
     """Train what must be trained, evaluate every ablation and every rival, and return where the results lie.
 
     `systems` names some of them instead; the team itself is always there. What is not given is as in the run's recipe;
-    the results lie in its folder, unless `out` is given.
+    the results lie in its folder, unless `out` is given. Samples are taken from the run, and from evaluations to
+    `reuse`, where they are the very ones that are wanted.
     """
     stored = StoredRun.read(folder)
     recipe = recipe_of(stored)
@@ -91,7 +93,7 @@ def ablate(
         other = None
         if wanted.systems is None or NO_COUNTERFACTUAL in wanted.systems:
             other = _train_without(stored, recipe, stored.folder / NO_COUNTERFACTUAL, watch=watch)
-        run_contest(run, _contest(recipe, stored.folder, wanted, other), watch=watch, earlier=[stored])
+        run_contest(run, _contest(recipe, stored.folder, wanted, other), watch=watch, earlier=[stored, *reuse])
     return place
 
 

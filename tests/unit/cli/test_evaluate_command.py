@@ -237,6 +237,32 @@ def test_some_ablations_are_the_team_and_what_was_asked_for(finished, refused, t
     assert not (folder / "no-counterfactual").exists(), "critics that nobody asked for are not trained"
 
 
+def test_what_the_bare_model_said_elsewhere_is_used_again(finished, tmp_path):
+    bare = ("evaluate", "--model", "mada-nano", "--window", 384, "--max-new-tokens", 64, "--problems", 2, "--seeds", 1)
+    easy, hard = tmp_path / "easy", tmp_path / "hard"
+    mada(*bare, "--systems", "single", "--benchmarks", "abacus-easy", "--out", easy)
+    mada(*bare, "--systems", "vote", "--samples", 2, "--benchmarks", "abacus-hard", "--out", hard)
+    said = {one["key"] for folder in (easy, hard) for one in records(folder, "samples")}
+    assert len(said) == 2 + 4
+
+    def sampled(*words, name):
+        mada(*words, "--benchmarks", "abacus-easy,abacus-hard", "--seeds", 1, "--out", tmp_path / name)
+        return {one["key"] for one in records(tmp_path / name, "samples")}, records(tmp_path / name, "scores")
+
+    team = ("ablate", "--run", finished.folder, "--systems", "untrained-vote,single")
+    alone, scores = sampled(*team, name="alone")
+    reused, same = sampled(*team, "--reuse", easy, "--reuse", hard, name="reused")
+    own = {one["key"] for one in records(finished.folder, "samples")}
+    assert reused == alone - said
+    assert alone & said == {one["key"] for one in records(hard, "samples")}, "the run itself has the other two"
+    assert said - alone <= own
+    assert sorted(scores, key=str) == sorted(same, key=str)
+    other, _ = sampled("evaluate", "--run", finished.folder, "--reuse", hard, name="team")
+    assert not other & {one["key"] for one in records(hard, "samples")}
+    mada(*bare, "--systems", "single", "--benchmarks", "abacus-easy", "--reuse", easy, "--out", tmp_path / "again")
+    assert records(tmp_path / "again", "samples") == []
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -247,6 +273,8 @@ def test_some_ablations_are_the_team_and_what_was_asked_for(finished, refused, t
         (("--model", "mada-nano", "--benchmarks", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--model", "./nowhere", "--benchmarks", "abacus-easy"), "./nowhere: no such folder or file"),
         (("--run", "nowhere"), "nowhere does not exist; give the folder of a run"),
+        (("--model", "mada-nano", "--benchmarks", "abacus-easy", "--reuse", "nowhere"), "nowhere does not exist"),
+        (("--run", "x", "--reuse", "x"), "got --reuse and the evaluation of a recipe itself; leave one of them out"),
         (("nowhere.toml",), "nowhere.toml: no such file"),
         (("--model", "mada-nano", "--benchmarks", ","), "benchmarks"),
     ],
