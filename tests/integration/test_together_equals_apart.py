@@ -39,10 +39,11 @@ SETTINGS = TrainingSettings(
     validate_every=10,
     micro_batch_tokens=128,  # several micro-batches a step, cut elsewhere when an agent is alone
 )
-# Float32 rounds each number by up to 6e-8 of itself; after 20 steps that came to between 4e-7 and 1.9e-6 of the way (18
-# pairs: six seeds, three agents). The smallest mistake tried, one token of one completion taken for another in the last
-# and smallest step, came to 5e-4, the same in the first step to 0.2, gradients clipped over all agents to 0.2 and more.
-TOLERANCE = 2e-5
+# Float32 rounds each number by up to 6e-8 of itself; after 20 steps that came to between 4e-7 and 1.9e-6 of the way on
+# one processor (18 pairs: six seeds, three agents), to between 7e-7 and 3.4e-5 on another, which sums in another order.
+# The smallest mistake tried, one token of one completion taken for another in the last and smallest step, came to 5e-4,
+# the same in the first step to 0.2, gradients clipped over all agents to 0.2 and more.
+TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
