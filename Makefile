@@ -23,8 +23,8 @@ $(READY): pyproject.toml constraints.txt
 quickstart: $(READY)  ## set up, then the whole method on the embedded model (under five minutes); again: goes on
 	$(BIN)/mada run recipes/quickstart.toml
 
-test: $(READY)  ## run the test suite, on a CPU
-	$(BIN)/python -m pytest
+test: $(READY)  ## run the test suite, on a CPU with two cores
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 vllm: $(READY) $(VLLM_READY)  ## install a CPU build of vLLM apart, and test against its server
 	MADA_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest tests/integration/test_vllm_server.py
