@@ -77,8 +77,8 @@ class Prompts:
     def ordered(self, responses: Sequence[Response], *, seed: int) -> Sequence[Response]:
         """Return responses in the order in which a critic is shown them: that of the seats, or one by its seed.
 
-        Models trust what stands last. In the order of the seats that is the same agent for all critics and all
-        questions, so critics err together; shuffled, place says nothing.
+        Some models trust most what stands last. In the order of the seats that is the same agent for all critics and
+        all questions, so critics err together; shuffled, place says nothing.
         """
         if self.order == "seats":
             return responses
