@@ -370,9 +370,8 @@ class Oracle:
         fixed = [name for name, shape in SYSTEMS.items() if shape.matched_to is None]
         self.items = [self._item(*place, count=len(self._seats(place[0]))) for place in self._places(fixed)]
         self._measure_tokens()
-        self.items += [
-            self._item(*place, count=self._samples(*place)) for place in self._places(set(SYSTEMS) - {*fixed})
-        ]
+        for place in self._places(set(SYSTEMS) - {*fixed}):
+            self.items.append(self._item(*place, count=self._samples(*place)))
         self.by_place = {item.place: item for item in self.items}
 
     def of(self, system: str) -> list[Item]:
@@ -464,11 +463,18 @@ class Oracle:
         self._of_agents = {key: Fraction(sum(values), len(values)) for key, values in of_agents.items()}
 
     def _samples(self, system: str, benchmark: str, seed: int, place: int) -> int:
-        """As many samples as the other's tokens allow on average, a judge's reply counted as one of them."""
+        """As many samples as the other's tokens and a judge's own reply allow on average.
+
+        A reply has as many tokens as the first 16 had on average; those are taken to be as long as a sample.
+        """
         shape = SYSTEMS[system]
-        one = sum(self._of_agents[agent, benchmark] for agent in shape.agents) / len(shape.agents)
-        mean = max(Fraction(1), self._of_systems[shape.matched_to or "", benchmark] / one - shape.later_rounds)
         number = seed * len(BENCHMARKS[benchmark]) + place
+        one = sum(self._of_agents[agent, benchmark] for agent in shape.agents) / len(shape.agents)
+        reply = shape.later_rounds * one
+        if shape.later_rounds and number >= 16:
+            before = [item for item in self.of(system) if item.benchmark == benchmark][:16]
+            reply = Fraction(sum(turn.tokens for item in before for turn in item.rounds[1]), 16)
+        mean = max(Fraction(1), (self._of_systems[shape.matched_to or "", benchmark] - reply) / one)
         return max(1, math.floor((number + 1) * mean) - math.floor(number * mean))
 
 

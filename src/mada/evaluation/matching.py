@@ -4,6 +4,10 @@ A debate that is compared with a vote of as many calls is compared with a rival 
 tokens, because critics read and write more. So on every benchmark the rival's number of samples is the debate's mean
 tokens per question divided by the mean tokens of one of its samples. That is no whole number: some questions get one
 sample more than others, such that the mean is met.
+
+Whoever speaks after the samples, a judge, takes its reply out of the budget. How long that is nobody knows before it
+has spoken, so the first questions of a benchmark are its *pilot*: there its reply is taken to be as long as a sample.
+From then on it is taken to be as long as in the pilot.
 """
 
 import math
@@ -14,6 +18,9 @@ from mada.errors import EvaluationError
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.scores import Score
 
+PILOT = 16
+"""How many questions of a benchmark tell how long a judge's reply is."""
+
 
 class TokenLedger:
     """Mean generated tokens by system and by agent on every benchmark, from the scores of systems of a fixed size."""
@@ -21,6 +28,7 @@ class TokenLedger:
     def __init__(self) -> None:
         self._of_system: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
         self._of_agent: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self._of_pilot: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
 
     def add(self, score: Score) -> None:
         """Take a score into account."""
@@ -28,11 +36,12 @@ class TokenLedger:
         for agent, tokens in zip(score.agents[0], score.tokens[0], strict=True):
             _count(self._of_agent[agent, score.benchmark], [tokens])
 
-    def samples(self, system: PlannedSystem, benchmark: str) -> float:
-        """Return how many generators' samples a matched system may take per question, on average.
+    def add_pilot(self, score: Score) -> None:
+        """Take into account what was said after the samples, in a matched system's score of the pilot."""
+        _count(self._of_pilot[score.system, score.benchmark], [sum(map(sum, score.tokens[1:]))])
 
-        Whoever speaks after the generators, a judge, is taken to write as much as one of them.
-        """
+    def samples(self, system: PlannedSystem, benchmark: str, *, in_pilot: bool) -> float:
+        """Return how many generators' samples a matched system may take per question, on average."""
         target = system.matched_to
         allowed = _mean(self._of_system.get((target or "", benchmark)))
         each = [_mean(self._of_agent.get((agent, benchmark))) for agent in dict.fromkeys(system.generators)]
@@ -43,8 +52,11 @@ class TokenLedger:
                 f"{', '.join(dict.fromkeys(system.generators))} has is not known; "
                 "evaluate a system of fixed size with these generators too, such as a single agent"
             )
-        later = (system.rounds - 1) * len(system.critics)
-        return max(1.0, len(known) * allowed / max(1.0, sum(known)) - later)
+        one = max(1.0, sum(known)) / len(known)
+        later = None if in_pilot else _mean(self._of_pilot.get((system.name, benchmark)))
+        if later is None:
+            later = (system.rounds - 1) * len(system.critics) * one
+        return max(1.0, (allowed - later) / one)
 
 
 def share_out(mean: float, place: int) -> int:

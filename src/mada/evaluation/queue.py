@@ -2,10 +2,10 @@
 
 Many questions are under way at once, so that the engine's batch is full; each is recorded when it is answered, in
 whichever order that happens. What is recorded is not done again. Systems of a fixed size go first, because the size of
-matched ones depends on what those cost.
+matched ones depends on what those cost, and then a judge's pilot (see `matching`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mada.concurrency import each
@@ -15,7 +15,7 @@ from mada.debate.transcript import Turn
 from mada.debate.window import WindowError
 from mada.evaluation.effort import Meter
 from mada.evaluation.grid import Grid, Place, place_of
-from mada.evaluation.matching import TokenLedger, share_out
+from mada.evaluation.matching import PILOT, TokenLedger, share_out
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript, score_debate
 from mada.evaluation.systems import System
@@ -42,6 +42,18 @@ class Item:
         """What tells this item from the others, and its score from other scores."""
         return self.system.name, self.benchmark, self.seed, self.problem.id
 
+    @property
+    def in_pilot(self) -> bool:
+        """Whether what is said here after the samples tells how many of them the system's other items may have."""
+        return self.system.matched_to is not None and self.system.rounds > 1 and self.number < PILOT
+
+    @property
+    def turn(self) -> int:
+        """When the item may be held: its size depends on items whose turn is before."""
+        if self.system.matched_to is None:
+            return 0
+        return 1 if self.system.rounds == 1 or self.in_pilot else 2
+
 
 class Queue:
     """What is to be done in an evaluation, and what of it is done."""
@@ -63,6 +75,7 @@ class Queue:
         self._tokens = TokenLedger()
         self._fixed = {system.name for system in plan.held if system.matched_to is None}
         self._of = len(plan.held) * seeds * sum(map(len, problems.values()))
+        self._pilot = {item.place for system in plan.held for item in self._items(system) if item.in_pilot}
         self._finished: set[Place] = set()
         self._right: list[float] = []
         for score in self._scores:
@@ -72,26 +85,28 @@ class Queue:
 
     def missing(self, system: PlannedSystem) -> list[Item]:
         """Return what a system has not answered yet."""
-        items = [
-            Item(system, benchmark, seed, problem, seed * len(problems) + place)
-            for seed in range(self._seeds)
-            for benchmark, problems in self._problems.items()
-            for place, problem in enumerate(problems)
-        ]
-        return [item for item in items if item.place not in self._finished]
+        return [item for item in self._items(system) if item.place not in self._finished]
 
     async def hold(self, systems: Sequence[PlannedSystem], *, seat: Seat, at_once: int, meter: Meter) -> None:
-        """Let systems answer what they have not answered yet, those of a fixed size first."""
-        for matched in (False, True):
-            missing = [self.missing(system) for system in systems if (system.matched_to is not None) == matched]
-            # Question by question, not system by system: who shares samples then asks for them at the same time.
-            items = sorted((item for one in missing for item in one), key=lambda item: (item.seed, item.number))
+        """Let systems answer what they have not answered yet, those first that tell others' sizes."""
+        # Question by question, not system by system: who shares samples then asks for them at the same time.
+        missing = sorted(
+            (item for system in systems for item in self.missing(system)), key=lambda item: (item.seed, item.number)
+        )
+        for turn in (0, 1, 2):
+            items = [item for item in missing if item.turn == turn]
 
             async def answer(item: Item) -> None:
                 await self._answer(item, seat)
                 meter.tick()
 
             await each(items, answer, at_once=at_once)
+
+    def _items(self, system: PlannedSystem) -> Iterator[Item]:
+        for seed in range(self._seeds):
+            for benchmark, problems in self._problems.items():
+                for place, problem in enumerate(problems):
+                    yield Item(system, benchmark, seed, problem, seed * len(problems) + place)
 
     async def _answer(self, item: Item, seat: Seat) -> None:
         system = System.of(self._sized(item), seat=lambda name: _Seated(seat(name)))
@@ -116,12 +131,15 @@ class Queue:
     def _sized(self, item: Item) -> PlannedSystem:
         if item.system.matched_to is None:
             return item.system
-        return item.system.with_generators(share_out(self._tokens.samples(item.system, item.benchmark), item.number))
+        mean = self._tokens.samples(item.system, item.benchmark, in_pilot=item.in_pilot)
+        return item.system.with_generators(share_out(mean, item.number))
 
     def _finish(self, score: Score) -> None:
         self._finished.add(place_of(score))
         if score.system in self._fixed:
             self._tokens.add(score)
+        if place_of(score) in self._pilot:
+            self._tokens.add_pilot(score)
         if score.system == self._plan.reference:
             self._right.append(Grid.measured(self._plan.chosen)(score))
 

@@ -45,6 +45,7 @@ def matched(*agents):
     return vote_of("matched", "Matched", agents, matched_to="debate")
 
 
+JUDGE = judged("judge", "Judge", ["g"], judge="g", matched_to="debate")
 DEBATE = [
     score("debate", [["g", "h"], ["c"]], [[100, 300], [600]]),
     score("debate", [["g", "h"], ["c"]], [[200, 200], [1000]]),
@@ -63,34 +64,51 @@ DEBATE = [
     ],
 )
 def test_samples_are_the_tokens_of_the_other_over_those_of_one_sample(agents, samples):
-    assert ledger(*DEBATE).samples(matched(*agents), "b") == pytest.approx(samples)
+    assert ledger(*DEBATE).samples(matched(*agents), "b", in_pilot=False) == pytest.approx(samples)
 
 
 def test_all_systems_tell_how_long_an_agents_samples_are_and_only_its_first_rounds_count():
     # g's samples: 100, 200 and 450, so 250 each; what g says as a critic is no sample of it.
     more = [score("single", [["g"]], [[450]]), score("other", [["h"], ["g"]], [[250], [9000]])]
-    assert ledger(*DEBATE, *more).samples(matched("g"), "b") == pytest.approx(1200 / 250)
+    assert ledger(*DEBATE, *more).samples(matched("g"), "b", in_pilot=False) == pytest.approx(1200 / 250)
 
 
 def test_benchmarks_are_matched_by_themselves():
     hard = score("debate", [["g", "h"], ["c"]], [[400, 400], [400]], benchmark="hard")
     both = ledger(*DEBATE, hard)
-    assert both.samples(matched("g"), "b") == pytest.approx(8)
-    assert both.samples(matched("g"), "hard") == pytest.approx(3)
+    assert both.samples(matched("g"), "b", in_pilot=False) == pytest.approx(8)
+    assert both.samples(matched("g"), "hard", in_pilot=False) == pytest.approx(3)
 
 
-def test_the_judges_call_is_spared_out_of_the_budget():
-    judge = judged("judge", "Judge", ["g"], judge="g", matched_to="debate")
-    assert ledger(*DEBATE).samples(judge, "b") == pytest.approx(1200 / 150 - 1)
+def test_a_judge_that_nobody_has_heard_is_taken_to_write_as_much_as_a_sample_has():
+    assert ledger(*DEBATE).samples(JUDGE, "b", in_pilot=True) == pytest.approx(1200 / 150 - 1)
+    assert ledger(*DEBATE).samples(JUDGE, "b", in_pilot=False) == pytest.approx(1200 / 150 - 1)
+
+
+def test_after_the_pilot_the_judges_own_words_are_spared_out_of_the_budget():
+    heard = ledger(*DEBATE)
+    for tokens in (10, 20, 60):
+        # What the samples of the pilot cost does not matter, nor what a judge says elsewhere or somebody else here.
+        heard.add_pilot(score("judge", [["g", "g"], ["g"]], [[7000, 1], [tokens]]))
+    heard.add_pilot(score("judge", [["g"], ["g"]], [[1], [999]], benchmark="hard"))
+    heard.add_pilot(score("other", [["g"], ["g"]], [[1], [999]]))
+    assert heard.samples(JUDGE, "b", in_pilot=False) == pytest.approx((1200 - 30) / 150)
+    assert heard.samples(JUDGE, "b", in_pilot=True) == pytest.approx(1200 / 150 - 1), "the pilot stays what it was"
+    assert heard.samples(matched("g"), "b", in_pilot=False) == pytest.approx(1200 / 150)
+
+
+def test_a_judge_with_more_to_say_than_the_budget_allows_has_one_sample_to_judge():
+    heard = ledger(*DEBATE)
+    heard.add_pilot(score("judge", [["g"], ["g"]], [[150], [5000]]))
+    assert heard.samples(JUDGE, "b", in_pilot=False) == 1
 
 
 def test_there_is_always_one_sample():
     short = [score("debate", [["g"], ["c"]], [[10], [5]]), score("single", [["g"]], [[1000]])]
-    assert ledger(*short).samples(matched("g"), "b") == 1
-    judge = judged("judge", "Judge", ["g"], judge="g", matched_to="debate")
-    assert ledger(*short).samples(judge, "b") == 1
+    assert ledger(*short).samples(matched("g"), "b", in_pilot=False) == 1
+    assert ledger(*short).samples(JUDGE, "b", in_pilot=False) == 1
     silent = score("debate", [["g"], ["c"]], [[0], [0]])
-    assert ledger(silent).samples(matched("g"), "b") == 1, "agents that say nothing divide nothing by zero"
+    assert ledger(silent).samples(matched("g"), "b", in_pilot=False) == 1, "who says nothing divides nothing by zero"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +122,7 @@ def test_there_is_always_one_sample():
 )
 def test_what_is_not_known_is_refused_with_what_to_do_about_it(system, benchmark):
     with pytest.raises(EvaluationError) as caught:
-        ledger(*DEBATE).samples(system, benchmark)
+        ledger(*DEBATE).samples(system, benchmark, in_pilot=False)
     assert str(caught.value) == (
         f"'matched' is to use as many tokens as {system.matched_to!r} on {benchmark}, and how many a sample of "
         f"{', '.join(system.generators)} has is not known; "
@@ -115,7 +133,7 @@ def test_what_is_not_known_is_refused_with_what_to_do_about_it(system, benchmark
 def test_a_system_can_be_matched_to_one_that_is_as_large_as_itself():
     same = debate_of("debate", "Debate", ["g"], critics=["g"], rounds=2)
     held = score("debate", [same.generators, same.critics], [[70], [70]])
-    assert ledger(held).samples(matched("g"), "b") == 2
+    assert ledger(held).samples(matched("g"), "b", in_pilot=False) == 2
 
 
 @pytest.mark.parametrize(

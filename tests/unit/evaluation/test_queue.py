@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+import mada.evaluation.queue
 import mada.run.manifest
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
@@ -193,7 +194,7 @@ def test_matched_systems_come_last_and_meet_the_tokens_of_their_target_on_averag
         # A debate has 150 + 250 + 475 = 875 tokens, a sample of g 150: 5.8333 samples a question.
         of_each = {2: [5, 6, 6, 6], 3: [5, 6, 6, 6, 6, 6]}
         assert sizes == of_each[len(of_benchmark)]
-        # The judge spares one call: 4.8333 samples.
+        # All questions belong to the pilot, where the judge spares a whole sample: 4.8333 samples.
         assert [len(one.agents[0]) for one in here if one.system == "judge"] == [size - 1 for size in sizes]
         tokens = Counter[str]()
         for one in here:
@@ -216,6 +217,23 @@ def test_what_matched_systems_sample_themselves_does_not_change_their_budget(ses
         assert [len(one.agents[0]) for one in matched] == [share_out(mean, place) for place in range(len(matched))]
     one_by_one = session("slowly", speakers=[Speaker(name, varies=True) for name in TOKENS]).hold(at_once=1)
     assert in_order(held.scores) == in_order(one_by_one.scores)
+
+
+@pytest.mark.parametrize("kept", [None, lambda line: b'"judge"' not in line, lambda line: b'"p1"' not in line])
+@pytest.mark.parametrize("at_once", [1, 50])
+def test_after_its_pilot_a_judge_has_as_many_samples_as_its_own_replies_leave(session, monkeypatch, kept, at_once):
+    monkeypatch.setattr(mada.evaluation.queue, "PILOT", 3)
+    held = session().hold(at_once=at_once)
+    if kept:  # a session that was killed, and another that goes on
+        file = held.folder / "records" / f"{SCORES}.jsonl"
+        file.write_bytes(b"".join(filter(kept, file.read_bytes().splitlines(keepends=True))))
+        held = session().hold(at_once=at_once)
+    sizes = {
+        benchmark: [len(one.agents[0]) for one in in_order(held.scores) if place(one)[:2] == ("judge", benchmark)]
+        for benchmark in PROBLEMS
+    }
+    # 875 tokens, a sample has 150, the judge writes 60: first (875 - 150) / 150 = 4.8333, then 815 / 150 = 5.4333.
+    assert sizes == {"small": [4, 5, 5, 5], "large": [4, 5, 5, 5, 6, 5]}
 
 
 def test_a_system_comes_to_its_answer_by_its_own_rule(session):
