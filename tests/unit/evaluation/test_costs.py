@@ -154,7 +154,15 @@ def test_a_bill_on_a_cpu_and_one_that_nobody_recorded(grid):
     assert bill_of(grid, ON_CPU).money is None
     unknown = bill_of(grid, [], price_per_hour=3.6)
     assert (unknown.seconds, unknown.tokens_per_second, unknown.money) == (0, None, None)
+    assert unknown.completions == Demand(15, None)
     assert unknown.completions.saved is None
+    counted = bill_of(grid, [], sampled=Sampled(12, 1100))
+    assert (counted.completions, counted.prompt_tokens.computed) == (Demand(15, 12), None)
+
+
+def test_an_evaluation_that_found_all_its_samples_computed_nothing(grid):
+    bill = bill_of(grid, [Effort(5, 0, "cpu", 0, 0, 0, 0)], sampled=Sampled(0, 0))
+    assert (bill.completions, bill.completions.saved) == (Demand(15, 0), 1)
 
 
 def test_work_that_was_done_twice_spares_nothing():

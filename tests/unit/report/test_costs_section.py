@@ -153,8 +153,16 @@ def test_work_done_twice_is_no_saving(costs_text, grid, efforts):
     assert "| completions | 72 | 108 | −50 % |" in costs_text(grid, [*efforts] * 3)
 
 
-def test_a_bill_without_any_record():
+def test_a_bill_that_others_have_paid():
     nothing = Demand(10, 0)
+    assert bill_text(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
+        "10 completions asked for, 0 sampled: sharing saved 100 %",
+        "10 tokens asked for, 0 sampled: sharing saved 100 %",
+    ]
+
+
+def test_a_bill_without_any_record():
+    nothing = Demand(10, None)
     assert bill_text(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
         "10 completions asked for",
         "10 tokens asked for",
