@@ -12,7 +12,7 @@ from mada.pipeline.outline import OUTLINE, stage_names
 from mada.report.numbers import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from mada.recipe import Recipe
@@ -41,6 +41,10 @@ def run(
             help="Take the generators and critic data of this run, if the recipe differs only after them.",
         ),
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Send numbers to a tracker too: wandb, trackio, tensorboard or mlflow."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
 ) -> None:
     """Run a recipe: split, screen if it says so, generators, critic-data, critics, evaluate, report.
@@ -51,11 +55,12 @@ def run(
     for name in (until, start):
         _check_stage(name)
     recipe, place = _chosen(arguments or (), folder)
+    trackers = _trackers(track or ())
     lender = _lender(generators, recipe, again=start) if generators else None
     if dry_run:
         _print_plan(recipe, place, lender=lender)
     else:
-        _run(recipe, place, first=start, last=until, lender=lender)
+        _run(recipe, place, first=start, last=until, lender=lender, trackers=trackers)
 
 
 def stage_command(name: str) -> "Callable[..., None]":
@@ -113,6 +118,16 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
     return overridden(recipe_of(stored), overrides), folder
 
 
+def _trackers(names: "Sequence[str]") -> "tuple[str, ...]":
+    """Return the trackers that were asked for, one by one or with commas, if all of them are there."""
+    wanted = tuple(name.strip() for text in names for name in text.split(",") if name.strip())
+    if wanted:
+        from mada.learning.trackers import check_trackers
+
+        check_trackers(wanted)
+    return wanted
+
+
 def _lender(folder: Path, recipe: "Recipe", *, again: str | None) -> "StoredRun":
     """Return the run whose generators are to be taken, if they are the recipe's, before anything is written."""
     from mada.run import StoredRun
@@ -135,6 +150,7 @@ def _run(
     last: str | None = None,
     only: str | None = None,
     lender: "StoredRun | None" = None,
+    trackers: "Sequence[str]" = (),
 ) -> None:
     from mada.cli.run_view import RunView
     from mada.run import Run
@@ -149,13 +165,15 @@ def _run(
             with screen.status("loading") if screen.is_terminal else _nothing():
                 from mada.pipeline.borrowing import borrow_stages
                 from mada.pipeline.running import refuse_gaps, run_recipe
+                from mada.pipeline.tracking import TrackedRun
 
             try:
                 if lender is not None:
                     borrow_stages(lender, opened, recipe)
                 if only is not None:
                     refuse_gaps(opened, recipe, before=only)
-                run_recipe(opened, recipe, watch=view, first=first, last=last)
+                watch = TrackedRun(view, trackers=trackers, folder=opened.folder) if trackers else view
+                run_recipe(opened, recipe, watch=watch, first=first, last=last)
             finally:
                 view.close()
             _print_results(opened.folder, folder)

@@ -1,11 +1,12 @@
-"""Experiment trackers (wandb, trackio, tensorboard, mlflow) as observers of a training, through accelerate.
+"""Experiment trackers (wandb, trackio, tensorboard, mlflow) through accelerate, and as observers of a training.
 
-Everything they show is in the folder's records too; a tracker that fails is switched off, and training goes on.
+Everything they show is in the folder's records too; a tracker that fails is switched off, and the work goes on.
 """
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,6 +18,9 @@ from mada.learning.metrics import AgentStep, ValidationStep
 from mada.learning.observing import SilentObserver, StepReport, TrainingPlan, ValidationReport
 
 TRACKERS = ("wandb", "trackio", "tensorboard", "mlflow")
+
+_WANDB = {"console": "off", "silent": True, "login_timeout": 60}
+"""It would copy all that a terminal shows, a live table redrawn many times a second, and print in between."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,45 +47,64 @@ class Tracker(Protocol):
         ...
 
 
-def open_trackers(names: Sequence[str], *, project: str, folder: Path) -> list[Tracker]:
-    """Make the trackers of these names; those that write files (tensorboard) write them under `folder`."""
-    return [_tracker(name, project=project, folder=folder) for name in dict.fromkeys(names)]
+def check_trackers(names: Sequence[str]) -> None:
+    """Raise unless these trackers are ready, before any work that they are to show.
+
+    wandb may ask here for an account; asked in the middle of a training, nobody might be there to answer.
+    """
+    for name in names:
+        _refuse_missing(name)
+    if "wandb" in names and os.environ.get("WANDB_MODE", "online") == "online":
+        try:
+            import_module("wandb").login(verify=False)
+        except Exception as error:
+            raise LearningError(
+                f"wandb cannot begin: {error} Or set WANDB_MODE=offline: its files can be sent later (`wandb sync`)"
+            ) from error
 
 
-class TrackingObserver(SilentObserver):
-    """Sends every step and validation to trackers, as `<agent>/<metric>` and `<agent>/validation/<metric>`.
+def open_trackers(names: Sequence[str], *, project: str, run: str, folder: Path) -> list[Tracker]:
+    """Make the trackers of these names, for one run of a project.
 
-    with TrackingObserver(open_trackers(["trackio"], project="mada", folder=folder)) as tracking:
-        await Trainer(…, observers=[tracking]).train()
+    What wandb and tensorboard write to files is under `folder`; the others have places of their own.
+    """
+    for name in names:
+        _refuse_missing(name)
+    if names:
+        import_module("accelerate.state").PartialState()  # without it some of them fail at their first number
+    return [_tracker(name, project=project, run=run, folder=folder) for name in dict.fromkeys(names)]
+
+
+class Tracking:
+    """Trackers as one, from their start to their end; one that fails is switched off, and the others go on.
+
+    with Tracking(open_trackers(["trackio"], project="mada", run="first", folder=folder)) as tracking:
+        tracking.start({"learning_rate": 1e-6})
+        tracking.log({"accuracy": 0.5}, step=1)
     """
 
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         self._trackers = list(trackers)
+        self._started: list[Tracker] = []
 
-    def started(self, plan: TrainingPlan) -> None:
+    def start(self, settings: Mapping[str, object]) -> None:
         """Begin an experiment in every tracker."""
         # No tracker minds text, and tensorboard minds None.
-        settings = {name: "none" if value is None else value for name, value in plan.settings.items()}
-        shown = {**settings, "agents": ", ".join(plan.agents), "total_steps": plan.total_steps}
+        shown = {name: "none" if value is None else value for name, value in settings.items()}
         self._tell(lambda tracker: tracker.start())
+        self._started = list(self._trackers)
         self._tell(lambda tracker: tracker.store_init_configuration(shown))
 
-    def step_done(self, report: StepReport) -> None:
-        """Send a step's numbers."""
-        seconds = {"seconds/rollout": report.rollout_seconds, "seconds/learn": report.learn_seconds}
-        numbers = {name: value for agent in report.agents.values() for name, value in _numbers(agent, "").items()}
-        self._tell(lambda tracker: tracker.log({**numbers, **seconds}, step=report.step))
-
-    def validation_done(self, report: ValidationReport) -> None:
-        """Send a validation's numbers."""
-        agents = report.agents.values()
-        numbers = {name: value for agent in agents for name, value in _numbers(agent, "validation/").items()}
-        self._tell(lambda tracker: tracker.log(numbers, step=report.step))
+    def log(self, numbers: dict[str, float], *, step: int) -> None:
+        """Send numbers."""
+        self._tell(lambda tracker: tracker.log(numbers, step=step))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # What never started has nothing to end, such as a training that was finished before.
+        self._trackers = [tracker for tracker in self._trackers if tracker in self._started]
         self._tell(lambda tracker: tracker.finish())
 
     def _tell(self, message: Callable[[Tracker], None]) -> None:
@@ -94,7 +117,30 @@ class TrackingObserver(SilentObserver):
                 self._trackers.remove(tracker)
 
 
-def _tracker(name: str, *, project: str, folder: Path) -> Tracker:
+class TrackingObserver(SilentObserver):
+    """Sends every step and validation of a training, as `<agent>/<metric>` and `<agent>/validation/<metric>`."""
+
+    def __init__(self, tracking: Tracking) -> None:
+        self._tracking = tracking
+
+    def started(self, plan: TrainingPlan) -> None:
+        """Begin an experiment in every tracker."""
+        self._tracking.start({**plan.settings, "agents": ", ".join(plan.agents), "total_steps": plan.total_steps})
+
+    def step_done(self, report: StepReport) -> None:
+        """Send a step's numbers."""
+        seconds = {"seconds/rollout": report.rollout_seconds, "seconds/learn": report.learn_seconds}
+        numbers = {name: value for agent in report.agents.values() for name, value in _numbers(agent, "").items()}
+        self._tracking.log({**numbers, **seconds}, step=report.step)
+
+    def validation_done(self, report: ValidationReport) -> None:
+        """Send a validation's numbers."""
+        agents = report.agents.values()
+        numbers = {name: value for agent in agents for name, value in _numbers(agent, "validation/").items()}
+        self._tracking.log(numbers, step=report.step)
+
+
+def _refuse_missing(name: str) -> None:
     if name not in TRACKERS:
         raise LearningError(f"there is no tracker {name!r}; choose among {', '.join(TRACKERS)}")
     for package in ("accelerate", name):
@@ -103,9 +149,19 @@ def _tracker(name: str, *, project: str, folder: Path) -> Tracker:
                 f"the tracker {name!r} needs the package {package}, which is not installed; "
                 f"install it (pip install {package}) or leave the tracker out"
             )
+
+
+def _tracker(name: str, *, project: str, run: str, folder: Path) -> Tracker:
     kind: Any = import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[name]
-    place = {"logging_dir": str(folder)} if kind.requires_logging_directory else {}
-    return cast("Tracker", kind(project, **place))
+    if name == "wandb":
+        made = kind(project, name=run, dir=str(folder), settings=_WANDB)
+    elif name == "tensorboard":
+        made = kind(run, logging_dir=str(folder / "tensorboard"))
+    elif name == "mlflow":
+        made = kind(project, run_name=run)
+    else:
+        made = kind(project, name=run)
+    return cast("Tracker", made)
 
 
 def _numbers(record: AgentStep | ValidationStep, prefix: str) -> dict[str, float]:

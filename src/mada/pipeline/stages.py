@@ -41,13 +41,17 @@ class StageOfMethod:
 STAGES: tuple[StageOfMethod, ...] = (
     StageOfMethod("split", split, (SPLIT_FILE, f"records/{PROBLEMS}.jsonl")),
     StageOfMethod("screen", screen, (f"records/{SCREENINGS}.jsonl",)),
-    StageOfMethod("generators", generators, ("generators", "adapters/generator-*")),
+    StageOfMethod("generators", generators, ("generators", "adapters/generator-*", "tensorboard/*-generators")),
     StageOfMethod("critic-data", critic_data, (f"records/{CRITIC_EXAMPLES}.jsonl",)),
-    StageOfMethod("critics", critics, ("critics", "adapters/critic-*")),
+    StageOfMethod("critics", critics, ("critics", "adapters/critic-*", "tensorboard/*-critics")),
     StageOfMethod(
         "evaluate",
         evaluate,
-        (PLAN_FILE, *(f"records/{name}.jsonl" for name in (SCORES, TRANSCRIPTS, SAMPLES, EFFORT))),
+        (
+            PLAN_FILE,
+            *(f"records/{name}.jsonl" for name in (SCORES, TRANSCRIPTS, SAMPLES, EFFORT)),
+            "tensorboard/*-evaluate",
+        ),
     ),
     StageOfMethod("report", report, ("report.md", "report.html", "report")),
 )

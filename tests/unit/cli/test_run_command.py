@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from typer.testing import CliRunner
 
 from mada.cli import app, main
@@ -70,7 +71,7 @@ def finished(tmp_path_factory, in_this_process):
     folder = tmp_path_factory.mktemp("finished")
     recipe = folder / "tiny.toml"
     recipe.write_text(RECIPE)
-    printed = mada("run", recipe, "--run", folder / "run")
+    printed = mada("run", recipe, "--run", folder / "run", "--track", "tensorboard")
     return SimpleNamespace(recipe=recipe, folder=folder / "run", printed=printed)
 
 
@@ -179,6 +180,36 @@ def test_the_trained_team_debates(finished):
     record = json.loads(mada(*words))
     agents = [[turn["agent"] for turn in one["turns"]] for one in record["rounds"]]
     assert agents == [["generator-1", "generator-2"], ["critic-1", "critic-2"]]
+
+
+def test_a_tracker_shows_every_step_of_its_trainings_and_what_came_of_its_evaluation(finished):
+    def shown(stage):
+        written = EventAccumulator(str(finished.folder / "tensorboard" / f"run-{stage}")).Reload()
+        return {tag: [(one.step, one.value) for one in written.Scalars(tag)] for tag in written.Tags()["scalars"]}
+
+    for role, agent in (("generators", "generator-2"), ("critics", "critic-1")):
+        rows = [json.loads(line) for line in (finished.folder / role / "metrics.jsonl").read_text().splitlines()]
+        rewards = [(row["step"], pytest.approx(row["reward"])) for row in rows if row["agent"] == agent]
+        assert [step for step, _ in rewards] == [1, 2]
+        assert shown(role)[f"{agent}/reward"] == rewards
+        assert [step for step, _ in shown(role)[f"{agent}/validation/accuracy"]] == [0, 2]
+    summary = read_summary(StoredRun.read(finished.folder))
+    assert summary is not None
+    numbers = shown("evaluate")
+    for one in summary.systems:
+        name = one.system.name
+        assert numbers[f"{name}/accuracy"] == [(0, pytest.approx(one.accuracy.mean))]
+        assert numbers[f"{name}/abacus-medium"] == [(0, pytest.approx(one.benchmarks["abacus-medium"].mean))]
+        assert (f"{name}/improves" in numbers) == (name in ("debate", "mada"))
+
+
+def test_a_stage_that_is_done_again_is_shown_anew(copied):
+    mada("run", "--run", copied, "--from", "evaluate", "--until", "evaluate", "--track", "tensorboard")
+    written = EventAccumulator(str(copied / "tensorboard" / "run-evaluate")).Reload()
+    assert [one.step for one in written.Scalars("mada/accuracy")] == [0]
+    assert sorted(path.name for path in (copied / "tensorboard").iterdir()) == [
+        *("run-critics", "run-evaluate", "run-generators")
+    ]
 
 
 def test_a_finished_run_is_not_done_again_and_shows_the_same_table(finished, copied):
@@ -358,6 +389,10 @@ def test_generators_of_another_recipe_are_refused_before_anything_is_written(rec
         (["run", "--run", "old", "--from", "critics", "--until", "split"], "mada: split comes before critics; the st"),
         (["run", "--run", "old", "--from", "evaluate"], "mada: evaluate needs the stage generators, which is not fin"),
         (["evaluate", "--run", "old"], "mada: evaluate needs the stage generators, which is not finished in "),
+        (
+            ["run", "tiny.toml", "--track", "tensorbord"],
+            "mada: there is no tracker 'tensorbord'; choose among wandb, t",
+        ),
         (["run", "typo.toml"], "mada: typo.toml"),
         (["run", "tiny.toml", "training.stepz=3"], "mada: "),
         (["run", "tiny.toml", "seed=2", "--run", "old"], "mada: old was started with another recipe:\n"),

@@ -1,17 +1,19 @@
 import logging
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from accelerate.state import AcceleratorState
 from accelerate.tracking import GeneralTracker, on_main_process
 
 from mada.errors import LearningError
 from mada.learning import trackers as trackers_module
 from mada.learning.metrics import AgentStep, ValidationStep
 from mada.learning.observing import StepReport, TrainingPlan, ValidationReport
-from mada.learning.trackers import TRACKERS, TrackingObserver, open_trackers
+from mada.learning.trackers import TRACKERS, Tracker, Tracking, TrackingObserver, check_trackers, open_trackers
 
 NUMBERS: dict[str, Any] = dict.fromkeys(AgentStep.__dataclass_fields__, None) | {
     "step": 4,
@@ -63,8 +65,9 @@ class FailingTracker(ListTracker):
         raise ConnectionError("no network")
 
 
-def watch(observer: TrackingObserver) -> None:
-    with observer:
+def watch(trackers: Sequence[Tracker]) -> None:
+    with Tracking(trackers) as tracking:
+        observer = TrackingObserver(tracking)
         observer.started(PLAN)
         observer.step_done(STEP)
         observer.validation_done(LOOK)
@@ -72,7 +75,7 @@ def watch(observer: TrackingObserver) -> None:
 
 def test_a_tracker_of_accelerates_hears_everything_that_is_a_number():
     tracker = ListTracker()
-    watch(TrackingObserver([tracker]))
+    watch([tracker])
     assert tracker.heard == [
         "start",
         {"learning_rate": 1e-6, "steps": "none", "agents": "a", "total_steps": 10},
@@ -94,7 +97,7 @@ def test_a_tracker_of_accelerates_hears_everything_that_is_a_number():
 def test_a_tracker_that_fails_is_switched_off_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     failing, good = FailingTracker(), ListTracker()
     with caplog.at_level(logging.WARNING):
-        watch(TrackingObserver([failing, good]))
+        watch([failing, good])
     assert caplog.messages == ["the tracker failing failed and is switched off: no network"]
     assert len(good.heard) == 5
     assert failing.heard[-1] != "finish"
@@ -102,7 +105,7 @@ def test_a_tracker_that_fails_is_switched_off_and_the_others_go_on(caplog: pytes
 
 def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LearningError, match="there is no tracker 'excel'; choose among wandb, trackio"):
-        open_trackers(["excel"], project="mada", folder=tmp_path)
+        open_trackers(["excel"], project="mada", run="first", folder=tmp_path)
 
 
 @pytest.mark.parametrize("missing", ["accelerate", *TRACKERS])
@@ -110,36 +113,97 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(trackers_module, "find_spec", lambda name: None if name == missing else object())
     name = "wandb" if missing == "accelerate" else missing
     with pytest.raises(LearningError, match=f"the tracker '{name}' needs the package {missing}, which is not"):
-        open_trackers([name], project="mada", folder=tmp_path)
+        open_trackers([name], project="mada", run="first", folder=tmp_path)
+
+
+def test_wandb_asks_for_an_account_before_there_is_anything_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def login(*, verify: bool) -> bool:
+        asked.append(verify)
+        if len(asked) > 1:
+            raise RuntimeError("No API key configured.")
+        return True
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(login=login))  # pyright: ignore[reportArgumentType]
+    monkeypatch.setattr(trackers_module, "find_spec", lambda name: object())
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    check_trackers(["tensorboard"])
+    assert asked == []
+    check_trackers(["tensorboard", "wandb"])
+    assert asked == [False]
+    with pytest.raises(LearningError, match=r"^wandb cannot begin: No API key configured\. Or set WANDB_MODE=offline"):
+        check_trackers(["wandb"])
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    check_trackers(["wandb"])
+    assert len(asked) == 2
+
+
+def test_a_training_that_was_finished_before_leaves_trackers_alone():
+    tracker = ListTracker()
+    with Tracking([tracker]):
+        pass
+    assert tracker.heard == []
 
 
 def test_trackers_are_made_by_accelerate_once_each_and_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trackers_module, "find_spec", lambda name: object())
-    made = open_trackers(["tensorboard", "wandb", "tensorboard"], project="mada", folder=tmp_path)
+    made = open_trackers(["tensorboard", "wandb", "tensorboard"], project="mada", run="first", folder=tmp_path)
     assert [tracker.name for tracker in made] == ["tensorboard", "wandb"]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_trackio_hears_a_training_through_accelerates_own_tracker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_trackers_with_an_account_hear_a_training_through_accelerates_own(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    AcceleratorState._reset_state(reset_partial_state=True)  # as in a process that has not used accelerate before
     heard: list[Any] = []
     run = SimpleNamespace(
         log=lambda values, step=None: heard.append((step, values)), finish=lambda: heard.append("finish")
     )
+
+    def init(project: str, *, name: str, **others: object) -> object:
+        heard.append((project, name))
+        return run
+
     package = SimpleNamespace(
-        init=lambda project: heard.append(project) or run,
-        config=SimpleNamespace(update=lambda values, allow_val_change: heard.append(values)),
+        init=init, config=SimpleNamespace(update=lambda values, allow_val_change: heard.append(values))
     )
-    monkeypatch.setitem(sys.modules, "trackio", package)  # pyright: ignore[reportArgumentType]
+    monkeypatch.setitem(sys.modules, name, package)  # pyright: ignore[reportArgumentType]
     monkeypatch.setattr(trackers_module, "find_spec", lambda name: object())
-    watch(TrackingObserver(open_trackers(["trackio"], project="mada", folder=tmp_path)))
-    assert (heard[0], heard[2][0], heard[-1], len(heard)) == ("mada", 4, "finish", 5)
+    watch(open_trackers([name], project="mada", run="first", folder=tmp_path))
+    assert caplog.messages == [], "a tracker that fails is switched off with a warning"
+    assert (heard[0], heard[2][0], heard[-1], len(heard)) == (("mada", "first"), 4, "finish", 5)
 
 
-def test_tensorboard_writes_its_files_under_the_folder(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    watch(TrackingObserver(open_trackers(["tensorboard"], project="mada", folder=tmp_path)))
-    assert list((tmp_path / "mada").rglob("events.out.tfevents*"))
+def test_tensorboard_shows_a_training(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    watch(open_trackers(["tensorboard"], project="mada", run="first", folder=tmp_path))
+    written = events.EventAccumulator(str(tmp_path / "tensorboard" / "first")).Reload()
+    values = {tag: [(one.step, one.value) for one in written.Scalars(tag)] for tag in written.Tags()["scalars"]}
+    assert values == {
+        "a/reward": [(4, 1.5)],
+        "a/reward_parts/accuracy": [(4, 0.5)],
+        "a/tokens": [(4, 10)],
+        "a/validation/accuracy": [(4, 0.5)],
+        "a/validation/length": [(4, 20)],
+        "a/validation/truncated_share": [(4, 0.25)],
+        "seconds/rollout": [(4, 2)],
+        "seconds/learn": [(4, 1)],
+    }
+
+
+def test_wandb_hears_a_training_to_its_end_and_writes_under_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    watch(open_trackers(["wandb"], project="mada", run="first", folder=tmp_path))
+    assert caplog.messages == [], "a tracker that fails is switched off with a warning"
+    [written] = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
+    content = written.read_bytes()
+    for name in (b"mada", b"first", b"learning_rate", b"reward_parts", b"truncated_share"):
+        assert name in content
