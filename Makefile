@@ -24,7 +24,7 @@ quickstart: $(READY)  ## set up, then the whole method on the embedded model (un
 	$(BIN)/mada run recipes/quickstart.toml
 
 test: $(READY)  ## run the test suite, on a CPU with two cores
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 vllm: $(READY) $(VLLM_READY)  ## install a CPU build of vLLM apart, and test against its server
 	MADA_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest tests/integration/test_vllm_server.py
