@@ -55,12 +55,11 @@ def run(
     for name in (until, start):
         _check_stage(name)
     recipe, place = _chosen(arguments or (), folder)
-    trackers = _trackers(track or ())
     lender = _lender(generators, recipe, again=start) if generators else None
     if dry_run:
         _print_plan(recipe, place, lender=lender)
     else:
-        _run(recipe, place, first=start, last=until, lender=lender, trackers=trackers)
+        _run(recipe, place, first=start, last=until, lender=lender, trackers=_trackers(track or ()))
 
 
 def stage_command(name: str) -> "Callable[..., None]":
