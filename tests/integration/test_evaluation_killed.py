@@ -69,7 +69,7 @@ def start(folder: Path, name: str) -> "subprocess.Popen[str]":
 
 def finish(process: "subprocess.Popen[str]") -> str:
     try:
-        said, _ = process.communicate(timeout=300)
+        said, _ = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 0, said
@@ -84,7 +84,7 @@ def kill_when(process: "subprocess.Popen[str]", moment: Callable[[], bool]) -> N
     finally:
         # Reaped by nobody yet, so that the group is still this process's.
         os.killpg(process.pid, signal.SIGKILL)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL, said
 
 

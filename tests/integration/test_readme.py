@@ -24,7 +24,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 QUICKSTART = "mada run recipes/quickstart.toml"
 SMALL = (
     "data.subset_size=6 data.validation_size=4 training.batch_size=8 generators.steps=2 critics.steps=2 "
-    "evaluation.seeds=2 evaluation.problems=2 evaluation.benchmarks='[\"abacus-easy\"]'"
+    "engine.threads=1 evaluation.seeds=2 evaluation.problems=2 evaluation.benchmarks='[\"abacus-easy\"]'"
 )
 
 
@@ -32,7 +32,7 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "MADA_DATA"}
     return subprocess.run(
         [sys.executable, "-m", "mada", *shlex.split(command, comments=True)[1:]],
-        cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

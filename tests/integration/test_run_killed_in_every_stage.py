@@ -91,7 +91,7 @@ class Runs:
     def finish(self, *words: str) -> str:
         process = self.start(*words)
         try:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=600)
         finally:
             process.kill()
         assert process.returncode == 0, out + err
@@ -106,7 +106,7 @@ class Runs:
         finally:
             # Reaped by nobody yet, so that the group is still this process's.
             os.killpg(process.pid, by)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         return process.returncode, out + err
 
 

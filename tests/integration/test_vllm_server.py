@@ -135,7 +135,7 @@ def test_an_adapter_that_the_server_lacks_is_named(served):
 def test_a_debate_through_the_server_is_the_debate_held_here(served):
     def said(*more: str) -> list[list[str]]:
         command = [*(sys.executable, "-m", "mada", "debate", "--model", "mada-nano", "--temperature", "0", "--json")]
-        done = subprocess.run([*command, *more, QUESTIONS[0]], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([*command, *more, QUESTIONS[0]], capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stderr
         return [[turn["response"]["text"] for turn in one["turns"]] for one in json.loads(done.stdout)["rounds"]]
 
@@ -150,7 +150,7 @@ def test_an_update_reaches_vllm_and_nothing_of_before_is_left(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(SOURCES), "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [PYTHON, RUNNING.with_name("updates.py")],
-        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))

@@ -68,7 +68,7 @@ def mada(*arguments, given: str | bytes = b""):
         [sys.executable, "-m", "mada", "debate", *map(str, arguments)],
         input=given.encode() if isinstance(given, str) else given,
         capture_output=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
     )
@@ -245,7 +245,7 @@ def test_control_c_stops_with_one_line(model):
     assert process.stdout is not None
     assert process.stdout.readline() == b"round 1: generators\n"
     process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=60)
+    _, complaint = process.communicate(timeout=300)
     assert process.returncode == 130
     assert complaint == b"mada: stopped\n"
 
@@ -253,7 +253,7 @@ def test_control_c_stops_with_one_line(model):
 def test_a_terminal_without_a_question_is_told_what_to_write():
     terminal, other_end = pty.openpty()
     done = subprocess.run(
-        [sys.executable, "-m", "mada", "debate"], stdin=other_end, capture_output=True, timeout=60, check=False
+        [sys.executable, "-m", "mada", "debate"], stdin=other_end, capture_output=True, timeout=300, check=False
     )
     os.close(other_end)
     os.close(terminal)

@@ -363,7 +363,7 @@ if pid == 0:
     os._exit(0)
 os.waitpid(pid, 0)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert "does not survive fork" in done.stdout
 
 
@@ -375,7 +375,7 @@ def test_a_script_without_a_main_guard_works_and_leaves_no_process_behind(tmp_pa
         "print('started once')\n"
         "print(grader.compare([('x+1', '1+x')])[0].reason, *grader.worker_pids(), grader._nursery._process.pid)\n"
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600, check=True)
     first, second = done.stdout.splitlines()
     assert first == "started once"
     reason, *pids = second.split()
