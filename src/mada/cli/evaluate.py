@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mada.cli.names import names_in
 from mada.cli.run import RunOption, run_stage
 from mada.cli.terminal import console, quieten
 from mada.errors import MadaError
@@ -270,7 +271,7 @@ def _is_evaluation_file(arguments: list[str]) -> bool:
 
 
 def _names(text: str | None) -> list[str] | None:
-    return [name.strip() for name in text.split(",") if name.strip()] if text is not None else None
+    return names_in(text) if text is not None else None
 
 
 def _refuse(value: object, what: str, *, beside: str) -> None:

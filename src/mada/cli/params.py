@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mada.cli.names import names_in
 from mada.cli.terminal import console, print_json, quieten, safe
 from mada.report.numbers import counted
 
@@ -24,7 +25,7 @@ def params(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Count a model's parameters and those its agents would train, without loading any weights."""
-    names = tuple(name.strip() for name in targets.split(",") if name.strip())
+    names = tuple(names_in(targets))
     if not names:
         raise typer.BadParameter("got no layer names, wanted some, such as q_proj,v_proj, or all-linear")
     quieten()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mada.cli.names import names_in
 from mada.cli.terminal import console, quieten
 from mada.errors import RecipeError, RunError
 from mada.pipeline.outline import OUTLINE, stage_names
@@ -119,7 +120,7 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
 
 def _trackers(names: "Sequence[str]") -> "tuple[str, ...]":
     """Return the trackers that were asked for, one by one or with commas, if all of them are there."""
-    wanted = tuple(name.strip() for text in names for name in text.split(",") if name.strip())
+    wanted = tuple(name for text in names for name in names_in(text))
     if wanted:
         from mada.learning.trackers import check_trackers
 

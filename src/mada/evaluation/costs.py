@@ -58,18 +58,18 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What systems asked for between them, and how much of it was really computed: None where no record says it."""
+    """What systems asked for between them, and how much of it was really computed."""
 
     asked: int
-    computed: int | None
+    computed: int
 
     @property
     def saved(self) -> float | None:
-        """The share that sharing spared, None if nothing was asked for or what was computed is not on record.
+        """The share that sharing spared, None if nothing was asked for.
 
         Below 0 if more was computed than the scores account for: work that a kill lost is done twice.
         """
-        return 1 - self.computed / self.asked if self.asked and self.computed is not None else None
+        return 1 - self.computed / self.asked if self.asked else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +135,11 @@ def bill_of(
     timed = sum(effort.generated_tokens for effort in efforts)
     told = Sampled(sum(effort.completions for effort in efforts), timed)
     sampled = told if sampled is None or told.completions > sampled.completions else sampled
-    is_known = bool(efforts or sampled.completions)
     return Bill(
-        completions=Demand(sum(score.calls for score in scores), sampled.completions if is_known else None),
-        generated_tokens=Demand(sum(score.generated_tokens for score in scores), sampled.tokens if is_known else None),
+        completions=Demand(sum(score.calls for score in scores), sampled.completions),
+        generated_tokens=Demand(sum(score.generated_tokens for score in scores), sampled.tokens),
         prompt_tokens=Demand(
-            sum(score.prompt_tokens for score in scores),
-            sum(effort.prompt_tokens for effort in efforts) if efforts else None,
+            sum(score.prompt_tokens for score in scores), sum(effort.prompt_tokens for effort in efforts)
         ),
         seconds=seconds,
         busy_seconds=sum(effort.busy for effort in efforts),

@@ -61,6 +61,11 @@ class PlannedSystem(BaseModel):
         return self.rounds > 1 and self.rule == "vote"
 
     @property
+    def has_pilot(self) -> bool:
+        """Whether its size depends on how much is said after its samples: a judge's at another system's tokens."""
+        return self.matched_to is not None and self.rounds > 1
+
+    @property
     def agents(self) -> frozenset[str]:
         """Everybody who has a seat."""
         return frozenset((*self.generators, *(self.critics if self.rounds > 1 else ())))

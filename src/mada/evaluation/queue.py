@@ -45,14 +45,14 @@ class Item:
     @property
     def in_pilot(self) -> bool:
         """Whether what is said here after the samples tells how many of them the system's other items may have."""
-        return self.system.matched_to is not None and self.system.rounds > 1 and self.number < PILOT
+        return self.system.has_pilot and self.number < PILOT
 
     @property
     def turn(self) -> int:
         """When the item may be held: its size depends on items whose turn is before."""
         if self.system.matched_to is None:
             return 0
-        return 1 if self.system.rounds == 1 or self.in_pilot else 2
+        return 2 if self.system.has_pilot and not self.in_pilot else 1
 
 
 class Queue:
@@ -75,7 +75,8 @@ class Queue:
         self._tokens = TokenLedger()
         self._fixed = {system.name for system in plan.held if system.matched_to is None}
         self._of = len(plan.held) * seeds * sum(map(len, problems.values()))
-        self._pilot = {item.place for system in plan.held for item in self._items(system) if item.in_pilot}
+        piloted = [system for system in plan.held if system.has_pilot]
+        self._pilot = {item.place for system in piloted for item in self._items(system) if item.in_pilot}
         self._finished: set[Place] = set()
         self._right: list[float] = []
         for score in self._scores:

@@ -161,9 +161,9 @@ def test_a_bill_that_others_have_paid():
     ]
 
 
-def test_a_bill_without_any_record():
-    nothing = Demand(10, None)
+def test_a_bill_of_nothing():
+    nothing = Demand(0, 0)
     assert bill_text(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
-        "10 completions asked for",
-        "10 tokens asked for",
+        "0 completions asked for",
+        "0 tokens asked for",
     ]

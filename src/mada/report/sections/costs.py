@@ -67,14 +67,11 @@ def _bill(bill: Bill, *, price_per_hour: float | None) -> Table:
         if price_per_hour is None
         else f" The price is {small_text(price_per_hour)} for an hour of an accelerator, or of the machine without one."
     )
-    rows = [
-        row(name, [f"{one.asked:,}", _or_nothing(one.computed, "{:,}"), _saved(one)]) for name, one in demands.items()
-    ]
     return Table(
         "bill",
         "The whole evaluation",
         (Column("what", "text"), Column("asked for"), Column("computed"), Column("saved by sharing")),
-        (tuple(rows),),
+        (tuple(row(name, [f"{one.asked:,}", f"{one.computed:,}", _saved(one)]) for name, one in demands.items()),),
         (f"It took {', '.join(taken(bill))}.{price}",),
     )
 
