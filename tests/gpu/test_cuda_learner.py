@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mada.errors import LearningError
 from mada.learning.learner import CreditedCompletion, Learner
 from mada.learning.log_probs import token_log_probs
 from mada.learning.settings import TrainingSettings
@@ -70,10 +69,6 @@ def test_memory_that_runs_out_halves_the_micro_batches(make_stack, caplog):
             report = learner.update(data, step=0)
         assert report.out_of_memory > 0
         assert "out of memory" in caplog.text
-        torch.cuda.empty_cache()
-        torch.cuda.set_per_process_memory_fraction(torch.cuda.memory_reserved() / total)
-        with pytest.raises(LearningError, match="single sequence"):
-            learner.update(data[:2], step=1)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
 

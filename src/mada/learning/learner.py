@@ -72,10 +72,7 @@ class Learner:
         by_device = CUDA_MICRO_BATCH_TOKENS if self._device.type == "cuda" else CPU_MICRO_BATCH_TOKENS
         self.micro_batch_tokens = settings.micro_batch_tokens or by_device
         self._times_out_of_memory = 0
-        # A block that is computed again in the backward pass cannot hand its keys on.
-        self._shares_prompts = not settings.gradient_checkpointing and can_share_prompts(
-            cast("PreTrainedModel", stack.model)
-        )
+        self._can_share_prompts = can_share_prompts(cast("PreTrainedModel", stack.model))
         self.optimizer = StackedAdamW(
             stack.parameters(),
             betas=(settings.adam_beta1, settings.adam_beta2),
@@ -139,12 +136,18 @@ class Learner:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return what another learner needs, beside the adapters, to go on exactly from here. They are not copies."""
-        return {**self.optimizer.state_dict(), "micro_batch_tokens": torch.tensor(self.micro_batch_tokens)}
+        return {
+            **self.optimizer.state_dict(),
+            "micro_batch_tokens": torch.tensor(self.micro_batch_tokens),
+            "recomputes": torch.tensor(self.stack.recomputes),
+        }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state that `state_dict` gave."""
         self.optimizer.load_state_dict(state)
         self.micro_batch_tokens = min(self.micro_batch_tokens, int(state["micro_batch_tokens"]))
+        if state.get("recomputes"):  # not in states written before there was such a thing
+            self.stack.enable_checkpointing()
 
     def _lessons(self, completions: Sequence[CreditedCompletion]) -> list[Lesson]:
         """Return the completions to learn from, their tokens weighted by all of the agent's completions."""
@@ -177,14 +180,15 @@ class Learner:
         return self._fitted(lessons, run)
 
     def _fitted(self, lessons: Sequence[Lesson], run: Callable[[list[MicroBatch]], Result]) -> Result:
-        """Run a pass over micro-batches, and again over smaller ones while memory runs out."""
+        """Run a pass over micro-batches, and again with less at a time while memory runs out."""
         completions = [lesson.completion for lesson in lessons]
         while True:
             batches = micro_batches(
                 completions,
                 agents=self.stack.agents,
                 max_tokens=self.micro_batch_tokens,
-                share_prompts=self._shares_prompts,
+                # A block that is computed again in the backward pass cannot hand its keys on.
+                share_prompts=self._can_share_prompts and not self.stack.recomputes,
             )
             try:
                 return run(batches)
@@ -195,23 +199,33 @@ class Learner:
             self._shrink(batches)
 
     def _shrink(self, batches: Sequence[MicroBatch]) -> None:
-        """Free what can be freed and halve the micro-batches."""
+        """Free what can be freed; halve the micro-batches, or recompute where the largest is one sequence already."""
         self.optimizer.drop_gradients()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        largest = max(batch.size for batch in batches)
-        if all(len(batch.completions) == 1 for batch in batches):
-            raise LearningError(
-                f"a single sequence of {largest} tokens does not fit into the memory of {self._device}; set "
-                "training.gradient_checkpointing = true, lower training.max_new_tokens, or use a larger device"
-            )
         self._times_out_of_memory += 1
-        self.micro_batch_tokens = max(1, min(self.micro_batch_tokens, largest) // 2)
-        log.warning(
-            "out of memory on %s with micro-batches of %d tokens; going on with %d (set training.micro_batch_tokens "
-            "to start there)",
-            *(self._device, largest, self.micro_batch_tokens),
-        )
+        largest = max(batches, key=lambda batch: batch.size)
+        if len(largest.completions) > 1:
+            self.micro_batch_tokens = max(1, min(self.micro_batch_tokens, largest.size) // 2)
+            log.warning(
+                "out of memory on %s with micro-batches of %d tokens; going on with %d (set "
+                "training.micro_batch_tokens to start there)",
+                *(self._device, largest.size, self.micro_batch_tokens),
+            )
+        elif self.stack.can_recompute and not self.stack.recomputes:
+            self.stack.enable_checkpointing()
+            log.warning(
+                "out of memory on %s with a single sequence of %d tokens; going on with activations that are computed "
+                "again in the backward pass, which is slower (set training.gradient_checkpointing = true to start "
+                "there)",
+                *(self._device, largest.size),
+            )
+        else:
+            recomputing = "are" if self.stack.recomputes else "cannot be"
+            raise LearningError(
+                f"a single sequence of {largest.size} tokens does not fit into the memory of {self._device}, and its "
+                f"activations {recomputing} recomputed; lower training.max_new_tokens, or use a larger device"
+            )
 
     def _canaries(self, lessons: Sequence[Lesson], first: LearningPass) -> dict[str, Canary]:
         """Hold what the engine sampled with against the weights that learn, per agent.

@@ -66,17 +66,17 @@ def _too_large(recipe: Recipe, setting: Setting, memory: MemoryEstimate, setting
         )
     change = _lower_window(recipe, fits // _STEP * _STEP, "would fit")
     alone = largest.longest * bytes_a_token(setting, settings)
+    tokens = f"one sequence of {largest.longest:,} tokens"
+    sequence = f"{when}: {tokens} takes {in_bytes(alone)} beside {in_bytes(rest)} of the rest"
     recomputed = largest.longest * bytes_a_token(setting, replace(settings, gradient_checkpointing=True))
     if not settings.gradient_checkpointing and rest + recomputed <= there:
         measured = setting.machine.throughput
-        change = (
-            f"training.gradient_checkpointing = true takes {in_bytes(recomputed)} instead and makes learning "
-            f"{measured.recomputing / measured.learning:.1f} times as long. Or: {change}"
+        return (
+            f"{sequence}. training.gradient_checkpointing = true takes {in_bytes(recomputed)} instead and makes "
+            f"learning {measured.recomputing / measured.learning:.1f} times as long; without it the learner turns to "
+            f"it when memory runs out. Or: {change}."
         )
-    return (
-        f"{when}: one sequence of {largest.longest:,} tokens takes {in_bytes(alone)} beside "
-        f"{in_bytes(rest)} of the rest, and training would stop there. {change}."
-    )
+    return f"{sequence}, and training would stop there. {change}."
 
 
 def _lower_window(recipe: Recipe, window: int, effect: str) -> str:

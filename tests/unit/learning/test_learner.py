@@ -398,15 +398,63 @@ def test_out_of_memory_in_the_backward_pass_starts_the_sum_again(make_stack, mak
     assert_close(found, gradients(other, completions))
 
 
-def test_a_single_sequence_that_does_not_fit_is_an_error(make_stack, make_completions, settings, monkeypatch):
+class MemoryForActivations(Memory):
+    """Room for so many tokens with all their activations, and for any number without them."""
+
+    def __init__(self, tokens, error, stack):
+        super().__init__(tokens, error)
+        self.stack, self.refused = stack, []
+
+    def __call__(self, model, batch, **how):
+        if self.stack.recomputes:
+            return completion_log_probs(model, batch, **how)
+        if batch.size > self.tokens:
+            self.refused.append(batch)
+        return super().__call__(model, batch, **how)
+
+
+def test_a_single_sequence_that_does_not_fit_has_its_activations_recomputed(
+    make_stack, make_completions, settings, monkeypatch, caplog
+):
+    """At once, when halving is of no use to it; the update is the one with checkpointing from the start."""
+    completions = make_completions("a", "b", each=8)
+    longest = max(one.length for one in completions)
+    settings = replace(settings, micro_batch_tokens=longest)
+    checkpointed = replace(settings, gradient_checkpointing=True)
+    careful = Learner(make_stack("a", "b", dropout=0.2), checkpointed, total_steps=2)
+    careful.update(completions, step=0)
+
+    learner = Learner(make_stack("a", "b", dropout=0.2), settings, total_steps=2)
+    memory = MemoryForActivations(longest - 1, torch.OutOfMemoryError(), learner.stack)
+    monkeypatch.setattr(passes, "completion_log_probs", memory)
+    with caplog.at_level(logging.WARNING, logger="mada.learning.learner"):
+        report = learner.update(completions, step=0)
+    assert [len(batch.completions) for batch in memory.refused] == [1]
+    assert report.out_of_memory == 1
+    assert f"single sequence of {longest} tokens" in caplog.text
+    assert "training.gradient_checkpointing = true" in caplog.text
+    assert learner.micro_batch_tokens == longest
+    assert same(snapshot(learner), snapshot(careful))
+    assert learner.update(completions, step=1).out_of_memory == 0
+
+
+def test_a_single_sequence_that_never_fits_is_an_error(make_stack, make_completions, settings, monkeypatch):
     completions = make_completions("a", "b", each=8)
     longest = max(one.length for one in completions)
     learner = Learner(make_stack("a", "b"), settings, total_steps=1)
     before = adapters(learner.stack)
     monkeypatch.setattr(passes, "completion_log_probs", Memory(longest - 1, torch.OutOfMemoryError()))
-    with pytest.raises(LearningError, match=f"sequence of {longest} tokens .*gradient_checkpointing"):
+    with pytest.raises(LearningError, match=f"sequence of {longest} tokens .*activations are recomputed; lower"):
         learner.update(completions, step=0)
     assert same(before, adapters(learner.stack))
+
+
+def test_a_model_without_blocks_to_recompute_says_so(make_stack, make_completions, settings, monkeypatch):
+    learner = Learner(make_stack("a"), settings, total_steps=1)
+    monkeypatch.setattr(learner.stack, "_blocks", list)
+    monkeypatch.setattr(passes, "completion_log_probs", Memory(0, torch.OutOfMemoryError()))
+    with pytest.raises(LearningError, match="activations cannot be recomputed; lower"):
+        learner.update(make_completions("a"), step=0)
 
 
 def test_other_failures_are_not_mistaken_for_lack_of_memory(make_stack, make_completions, settings, monkeypatch):
@@ -457,6 +505,17 @@ def test_smaller_micro_batches_are_part_of_the_state(make_stack, settings):
     learner.micro_batch_tokens = 100
     later.load_state_dict(learner.state_dict())
     assert later.micro_batch_tokens == 100
+
+
+def test_recomputing_is_part_of_the_state(make_stack, settings):
+    learner, later, plain = (Learner(make_stack("a"), settings, total_steps=1) for _ in range(3))
+    learner.stack.enable_checkpointing()
+    later.load_state_dict(learner.state_dict())
+    assert later.stack.recomputes
+    state = plain.state_dict()
+    del state["recomputes"]  # as in checkpoints of before
+    plain.load_state_dict(state)
+    assert not plain.stack.recomputes
 
 
 def test_a_bfloat16_base_learns(make_stack, make_completions, settings):

@@ -237,7 +237,8 @@ def test_advice_about_a_single_sequence_that_is_too_long():
         f"Training may not fit: one sequence of 60,128 tokens takes {in_bytes(alone)} beside {rest} of the rest"
     )
     window = int((H200_BYTES - 4 * wide.slot(long)) / H200.activation_bytes) // 1024 * 1024
-    assert f"makes learning 1.7 times as long. Or: model.window = {window} would fit; debates are shortened" in said
+    assert "makes learning 1.7 times as long; without it the learner turns to it when memory runs out." in said
+    assert f"Or: model.window = {window} would fit; debates are shortened" in said
     assert advised(wide, long, replace(SETTINGS, gradient_checkpointing=True)) == []
 
 

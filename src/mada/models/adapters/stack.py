@@ -112,7 +112,7 @@ class AdapterStack:
         transformers' own switch works only in training mode, which would turn the base's dropout on and the engine's
         cache off; this one looks at `routed(..., learning=True)`.
         """
-        blocks = [module for module in self.model.modules() if isinstance(module, GradientCheckpointingLayer)]
+        blocks = self._blocks()
         if not blocks:
             raise AdapterError(
                 f"{type(self.model).__name__} has no blocks to recompute: leave training.gradient_checkpointing false"
@@ -122,6 +122,19 @@ class AdapterStack:
         self._recomputes = True
         for block in blocks:
             block.forward = self._recomputing(block.forward)
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether activations are recomputed while learning."""
+        return self._recomputes
+
+    @property
+    def can_recompute(self) -> bool:
+        """Whether the model has blocks whose activations can be recomputed."""
+        return bool(self._blocks())
+
+    def _blocks(self) -> list[GradientCheckpointingLayer]:
+        return [module for module in self.model.modules() if isinstance(module, GradientCheckpointingLayer)]
 
     def _recomputing(self, forward: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(forward)
