@@ -82,7 +82,7 @@ def tokens(groups):
     return [[completion.token_ids for completion in group] for group in groups]
 
 
-@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize("lag", [0, 1, 6])
 @pytest.mark.parametrize("admit_at_least", [1, 3])
 def test_idle_slots_between_rows_change_no_tokens(make_engine, lag, admit_at_least):
     asked = list(requests(40))

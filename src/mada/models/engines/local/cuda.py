@@ -74,6 +74,10 @@ class CudaLlamaNetwork(LlamaNetwork):
         )
         return kernels.attend(queries, *layer, lengths_N, scale=self.scale, window=block.window)
 
+    def _rest(self, block: Block, x: Tensor, attended: Tensor, gate: Tensor | None) -> Tensor:
+        normed = kernels.add_norm(x, block.out(attended, gate), block.mlp_norm.weight, self.epsilon)
+        return x.add_(block.down(self._activated(block.gate_up(normed, gate)), gate))
+
     def _activated(self, pair: Tensor) -> Tensor:
         if self.silu:
             return kernels.silu_mul(pair)
