@@ -1,6 +1,7 @@
 """Running a recipe: stage after stage, finished ones skipped, an unfinished one resumed."""
 
 import asyncio
+import gc
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -68,5 +69,7 @@ async def do_stages(run: Run, stages: Sequence[tuple[str, Work]], *, watch: RunO
         watch.stage_started(name, number, len(stages))
         with mark:
             mark.summarize(await work())
+        # A model whose activations are recomputed refers to itself; the next stage needs its memory.
+        gc.collect()
         assert mark.mark is not None
         watch.stage_done(mark.mark)

@@ -1,5 +1,8 @@
 """The list of stages: which a recipe has, which are done again, and what is forgotten for it."""
 
+import gc
+import weakref
+
 import pytest
 
 from mada.errors import RunError
@@ -71,6 +74,31 @@ def test_stages_from_one_to_another(tiny):
     assert names(chosen(recipe, first="report")) == ["report"]
     with pytest.raises(RunError, match="split comes before critics; the stages are split, screen, generators"):
         chosen(recipe, first="critics", last="split")
+
+
+class RefersToItself:
+    def __init__(self):
+        self.itself = self
+
+
+def test_what_a_stage_had_in_memory_is_gone_when_the_next_begins(tiny, opened, monkeypatch):
+    """Even what refers to itself, as a model does whose activations are recomputed."""
+    made, alive = [], []
+
+    async def function(context):
+        alive.append(any(reference() is not None for reference in made))
+        made.append(weakref.ref(RefersToItself()))
+        return {}
+
+    stages = tuple(StageOfMethod(stage.name, function, ()) for stage in STAGES)
+    monkeypatch.setattr("mada.pipeline.stages.STAGES", stages)
+    context = opened(tiny())
+    gc.disable()
+    try:
+        run_recipe(context.run, context.recipe, watch=context.watch, last="critics")
+    finally:
+        gc.enable()
+    assert alive == [False] * 4
 
 
 def test_stages_run_in_order_and_finished_ones_are_skipped(tiny, opened, pretended):
