@@ -153,6 +153,7 @@ def test_an_update_reaches_vllm_and_nothing_of_before_is_left(tmp_path):
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "Exception ignored" not in done.stderr
     report = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     for when in ("first", "updated"):
         found = report[when]

@@ -56,7 +56,7 @@ class VllmBackend:
     """vLLM's `AsyncLLM`: a scheduler and a model in a process of their own, spoken to through sockets."""
 
     def __init__(self, engine: Any, vllm: SimpleNamespace) -> None:
-        self._engine = engine
+        self._engine: Any = engine
         self._vllm = vllm
         self._requests = count()
 
@@ -72,13 +72,13 @@ class VllmBackend:
         # The variable is too late where vLLM was imported before.
         logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"].upper())
         try:
-            engine = vllm.AsyncLLM.from_engine_args(vllm.AsyncEngineArgs(**engine_arguments(settings)))
+            # Not kept in a name here: an error that vLLM catches and keeps while it is imported keeps this frame too.
+            return cls(vllm.AsyncLLM.from_engine_args(vllm.AsyncEngineArgs(**engine_arguments(settings))), vllm)
         except (ValueError, RuntimeError, OSError) as error:
             raise EngineError(
                 f"vLLM does not start with {settings.model}: {error}; what its process said is above, and with "
                 "VLLM_LOGGING_LEVEL=INFO it says more"
             ) from error
-        return cls(engine, vllm)
 
     @property
     def vocabulary(self) -> int:
@@ -122,10 +122,11 @@ class VllmBackend:
         await self._owed(self._engine.wake_up(), "wake up")
 
     async def close(self) -> None:
-        """End vLLM's process, and let its task here end too."""
+        """End vLLM's process, let its task here end too, and let go of it: found at Python's end, it would complain."""
         self._engine.shutdown()
         if self._engine.output_handler is not None:
             await asyncio.wait({self._engine.output_handler}, timeout=_WATCH)
+        self._engine = None
 
     def _lora_request(self, version: Version) -> Any:
         return self._vllm.LoRARequest(version.name, version.number, str(version.folder))
