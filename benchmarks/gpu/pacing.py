@@ -1,0 +1,120 @@
+"""How a GPU's engine should be paced in an evaluation: the same debates with several paces, one after another.
+
+    python benchmarks/gpu/pacing.py RESULTS.jsonl SCRATCH/ MODEL [--paces 1:16,4:16,16:16,1:8,1:4] [--repeats 2]
+        [--benchmark gsm8k] [--problems 500] [--rows 512] [--window 4096] [--max-new-tokens 1024]
+
+A pace is two numbers of the local engine (`Limits`). The first is its lag: while the host looks at drawn tokens, begins
+rows, grades answers and writes records, the GPU goes on with the steps that it has been given already; with one it is
+soon done, with many, rows that have ended are computed for as many steps longer. The second is the part of the rows
+that must be free before prompts are read, while others are being continued: reading holds all of them up, however few
+the prompts, and waiting leaves rows empty; 16 is a sixteenth.
+
+Every measurement is a whole `mada evaluate` of debates of three untrained generators and three critics on MODEL (a Hub
+id or a folder), from reading prompts to grading, in this process; loading is not counted. The paces take turns, after
+an evaluation of few problems that is not counted: Triton compiles there. Prints seconds, tokens per second, and the
+ratio to the first pace's median.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mada.evaluation.effort import EFFORT, Effort
+from mada.models.engines.local.setup import Limits
+from mada.pipeline.contest import hold_contest
+from mada.pipeline.evaluations import contest_of_file
+from mada.pipeline.observing import SilentRunObserver
+from mada.recipe.evaluation_file import evaluation_of
+from mada.run import Run
+
+WARM_UP_PROBLEMS = 60
+SEATS = 3
+SETTLED = Limits.of
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many steps the device may be ahead, and which part of the rows is free before prompts are read."""
+
+    lag: int
+    part: int
+
+    @classmethod
+    def of(cls, text: str) -> "Pace":
+        lag, part = map(int, text.split(":"))
+        return cls(lag, part)
+
+    def __str__(self) -> str:
+        return f"{self.lag}:{self.part}"
+
+    def of_limits(self, limits: Limits) -> Limits:
+        return replace(limits, lag=self.lag, admit_at_least=max(1, limits.rows // self.part))
+
+
+def evaluate(place: Path, options: argparse.Namespace, *, pace: Pace, problems: int) -> dict[str, float]:
+    """Hold one evaluation; return what it took."""
+    # Every engine made from now on paces itself so.
+    Limits.of = lambda *args, **kwargs: pace.of_limits(SETTLED(*args, **kwargs))  # type: ignore[method-assign]
+    seat = ["model"] * SEATS
+    recipe = evaluation_of(
+        {
+            "name": place.name,
+            "benchmarks": [options.benchmark],
+            "seeds": 1,
+            "problems": problems,
+            "inference": {"temperature": 1.0, "max_new_tokens": options.max_new_tokens},
+            "engine": {"rows": options.rows, "kind": "local"},
+            "agents": {"model": {"model": options.model, "window": options.window}},
+            "systems": [{"kind": "debate", "agents": seat, "critics": seat, "rounds": 2, "title": "debate"}],
+        },
+        where="pacing.py",
+    )
+    with Run.open(place, recipe) as run:
+        asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver()))
+        efforts = list(run.records(EFFORT, Effort))
+    names = ("seconds", "busy", "completions", "generated_tokens", "prompt_tokens")
+    return {name: sum(getattr(effort, name) for effort in efforts) for name in names}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("scratch", type=Path)
+    parser.add_argument("model")
+    parser.add_argument(
+        "--paces",
+        type=lambda text: [Pace.of(each) for each in text.split(",")],
+        default="1:16,4:16,16:16,1:8,1:4",
+    )
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--benchmark", default="gsm8k")
+    parser.add_argument("--problems", type=int, default=500)
+    parser.add_argument("--rows", type=int, default=512)
+    parser.add_argument("--window", type=int, default=4096)
+    parser.add_argument("--max-new-tokens", type=int, default=1024)
+    options = parser.parse_args()
+    folder = options.scratch / f"pacing-{time.time_ns()}"
+    few = min(options.problems, WARM_UP_PROBLEMS)
+    evaluate(folder / "warm-up", options, pace=options.paces[0], problems=few)
+    found: dict[Pace, list[dict[str, float]]] = {pace: [] for pace in options.paces}
+    for repeat in range(options.repeats):
+        for pace, measured in found.items():
+            place = folder / f"{pace.lag}-{pace.part}-{repeat}"
+            measured.append(evaluate(place, options, pace=pace, problems=options.problems))
+            with options.results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"benchmark": "pacing", "pace": str(pace), **measured[-1]}) + "\n")
+            print(f"{pace}: {measured[-1]}", flush=True)
+    first = statistics.median(each["seconds"] for each in found[options.paces[0]])
+    print(f"{'pace':>6}{'seconds':>10}{'tokens/s':>11}{'ratio':>7}")
+    for pace, each in found.items():
+        seconds = statistics.median(one["seconds"] for one in each)
+        speed = statistics.median(one["generated_tokens"] / one["seconds"] for one in each)
+        print(f"{pace!s:>6}{seconds:>10.1f}{speed:>11,.0f}{first / seconds:>7.2f}")
+
+
+if __name__ == "__main__":
+    main()
