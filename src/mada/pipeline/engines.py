@@ -33,7 +33,8 @@ def chosen_engine(section: EngineSection, model: ModelSection, *, window: int, n
 
     choice = choose_engine(section.kind, config, window=window, parameters=parameters, url=section.url)
     if not choice.is_matter_of_course:
-        noted(str(choice))
+        # Nothing can be said while it starts: the event loop stands still.
+        noted(f"{choice}; it starts in a minute or two" if choice.kind == "vllm" else str(choice))
     return choice
 
 
