@@ -17,12 +17,15 @@ ratio to the first pace's median.
 
 import argparse
 import asyncio
-import json
 import statistics
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
+from workload import Results
+
+from mada.errors import MadaError
 from mada.evaluation.effort import EFFORT, Effort
 from mada.models.engines.local.setup import Limits
 from mada.pipeline.contest import hold_contest
@@ -46,6 +49,8 @@ class Pace:
     @classmethod
     def of(cls, text: str) -> "Pace":
         lag, part = map(int, text.split(":"))
+        if lag < 0 or part < 1:
+            raise ValueError(text)
         return cls(lag, part)
 
     def __str__(self) -> str:
@@ -55,7 +60,16 @@ class Pace:
         return replace(limits, lag=self.lag, admit_at_least=max(1, limits.rows // self.part))
 
 
-def evaluate(place: Path, options: argparse.Namespace, *, pace: Pace, problems: int) -> dict[str, float]:
+class Took(TypedDict):
+    """What an evaluation took."""
+
+    tokens: int
+    seconds: float
+    completions: int
+    prompt_tokens: int
+
+
+def evaluate(place: Path, options: argparse.Namespace, *, pace: Pace, problems: int) -> Took:
     """Hold one evaluation; return what it took."""
     # Every engine made from now on paces itself so.
     Limits.of = lambda *args, **kwargs: pace.of_limits(SETTLED(*args, **kwargs))  # type: ignore[method-assign]
@@ -76,8 +90,17 @@ def evaluate(place: Path, options: argparse.Namespace, *, pace: Pace, problems: 
     with Run.open(place, recipe) as run:
         asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver()))
         efforts = list(run.records(EFFORT, Effort))
-    names = ("seconds", "busy", "completions", "generated_tokens", "prompt_tokens")
-    return {name: sum(getattr(effort, name) for effort in efforts) for name in names}
+    return Took(
+        tokens=sum(effort.generated_tokens for effort in efforts),
+        seconds=sum(effort.seconds for effort in efforts),
+        completions=sum(effort.completions for effort in efforts),
+        prompt_tokens=sum(effort.prompt_tokens for effort in efforts),
+    )
+
+
+def paces(text: str) -> list[Pace]:
+    """Read paces with commas between."""
+    return [Pace.of(each) for each in text.split(",")]
 
 
 def main() -> None:
@@ -85,11 +108,7 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("scratch", type=Path)
     parser.add_argument("model")
-    parser.add_argument(
-        "--paces",
-        type=lambda text: [Pace.of(each) for each in text.split(",")],
-        default="1:16,4:16,16:16,1:8,1:4",
-    )
+    parser.add_argument("--paces", type=paces, default="1:16,4:16,16:16,1:8,1:4")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--benchmark", default="gsm8k")
     parser.add_argument("--problems", type=int, default=500)
@@ -97,22 +116,31 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=4096)
     parser.add_argument("--max-new-tokens", type=int, default=1024)
     options = parser.parse_args()
+    try:
+        options.results.parent.mkdir(parents=True, exist_ok=True)
+        compare(options)
+    except (MadaError, OSError) as error:
+        parser.exit(1, f"pacing: {error}\n")
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Measure all paces in turns, and print the table."""
+    results = Results(options.results, "mada")
     folder = options.scratch / f"pacing-{time.time_ns()}"
     few = min(options.problems, WARM_UP_PROBLEMS)
     evaluate(folder / "warm-up", options, pace=options.paces[0], problems=few)
-    found: dict[Pace, list[dict[str, float]]] = {pace: [] for pace in options.paces}
+    found: dict[Pace, list[Took]] = {pace: [] for pace in options.paces}
     for repeat in range(options.repeats):
         for pace, measured in found.items():
             place = folder / f"{pace.lag}-{pace.part}-{repeat}"
-            measured.append(evaluate(place, options, pace=pace, problems=options.problems))
-            with options.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"benchmark": "pacing", "pace": str(pace), **measured[-1]}) + "\n")
-            print(f"{pace}: {measured[-1]}", flush=True)
+            took = evaluate(place, options, pace=pace, problems=options.problems)
+            measured.append(took)
+            results.add(rows=options.rows, pattern=f"pace {pace}", **took)
     first = statistics.median(each["seconds"] for each in found[options.paces[0]])
     print(f"{'pace':>6}{'seconds':>10}{'tokens/s':>11}{'ratio':>7}")
     for pace, each in found.items():
         seconds = statistics.median(one["seconds"] for one in each)
-        speed = statistics.median(one["generated_tokens"] / one["seconds"] for one in each)
+        speed = statistics.median(one["tokens"] / one["seconds"] for one in each)
         print(f"{pace!s:>6}{seconds:>10.1f}{speed:>11,.0f}{first / seconds:>7.2f}")
 
 

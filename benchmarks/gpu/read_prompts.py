@@ -13,20 +13,18 @@ import statistics
 import time
 
 import torch
+from grpo_results import has_gpu
 from mada_side import PEAK
 from workload import VOCABULARY, random_model
 
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.attention import lengths_vary
 from mada.models.engines.local import LocalEngine
-from mada.models.engines.local.cuda import CudaLlamaNetwork
 from mada.models.engines.local.llama import LlamaNetwork
 from mada.models.engines.local.network import Prompts
 
 PROMPTS, LENGTH = 12, 1300
 ROUNDS, WARM_UPS = 10, 2
-# What does the second half of a block.
-WAYS = {"plain": LlamaNetwork._rest, "fused": CudaLlamaNetwork._rest}
 
 
 def seconds_of(engine: LocalEngine, prompts: Prompts) -> float:
@@ -41,6 +39,10 @@ def seconds_of(engine: LocalEngine, prompts: Prompts) -> float:
 
 def measure(agents: int, *, profile: bool) -> None:
     """Print both ways with so many agents."""
+    from mada.models.engines.local.cuda import CudaLlamaNetwork  # needs Triton, which comes with CUDA
+
+    # What does the second half of a block.
+    ways = {"plain": LlamaNetwork._rest, "fused": CudaLlamaNetwork._rest}
     model = random_model()
     weights = sum(each.numel() for name, each in model.named_parameters() if "embed" not in name)
     stack = AdapterStack.attach(model, [str(number) for number in range(agents)], Lora(rank=16, alpha=32))
@@ -53,9 +55,9 @@ def measure(agents: int, *, profile: bool) -> None:
         slots_N=places,
         prompts_N=places,
     )
-    found: dict[str, list[float]] = {way: [] for way in WAYS}
+    found: dict[str, list[float]] = {way: [] for way in ways}
     for round_ in range(WARM_UPS + ROUNDS):
-        for way, rest in WAYS.items():
+        for way, rest in ways.items():
             CudaLlamaNetwork._rest = rest
             seconds = seconds_of(engine, prompts)
             if round_ >= WARM_UPS:
@@ -75,11 +77,18 @@ def measure(agents: int, *, profile: bool) -> None:
         print(kernels.key_averages().table(sort_by="cuda_time_total", row_limit=20, max_name_column_width=60))
 
 
+def counts(text: str) -> list[int]:
+    """Read numbers with commas between."""
+    return [int(count) for count in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agents", type=lambda text: [int(count) for count in text.split(",")], default=[3, 6, 9])
+    parser.add_argument("--agents", type=counts, default=[3, 6, 9])
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
+    if not has_gpu():
+        parser.exit(2, "read_prompts: there is no GPU here (no nvidia-smi)\n")
     for agents in options.agents:
         measure(agents, profile=options.profile)
         torch.cuda.empty_cache()
