@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
+from mada.models.engines.local.setup import Limits
 
 
 def requests(count):
@@ -73,6 +74,14 @@ def test_an_update_is_seen_by_captured_steps(make_stack):
     after = sample_all(engine, asked)
     assert before != after
     assert largest_difference(stack, asked, after) < 5e-5
+
+
+def test_memory_that_is_left_to_the_allocator_is_free(make_stack):
+    model = make_stack().model
+    fresh = Limits.of(model, context=256, rows=None, kv_memory=None).kv_memory
+    left = torch.empty(torch.cuda.mem_get_info()[0] // 2, dtype=torch.uint8, device="cuda")
+    del left
+    assert Limits.of(model, context=256, rows=None, kv_memory=None).kv_memory > 0.9 * fresh
 
 
 def test_attention_over_rows_of_different_lengths():

@@ -20,10 +20,11 @@ from mada.models.adapters import count_adapter
 from mada.models.adapters.peft_files import CONFIG, WEIGHTS
 from mada.models.chat import ChatModel, load_chat
 from mada.models.engines import PacedEngine
+from mada.models.engines.choosing import EngineChoice
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import load_base, shortly
 from mada.models.threads import choose_threads
-from mada.pipeline.engines import Noted, chosen_engine, ignored, start_engine
+from mada.pipeline.engines import Noted, chosen_engine, ignored, local_engine, start_engine
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.team.agent import EngineAgent
 from mada.team.seats import stack_of
@@ -180,7 +181,9 @@ async def _stage(
     window = model.window or settings.window_of(chat)
     choice = chosen_engine(engine, model, window=window, noted=noted)
     if choice.kind == "local":
-        made, name, device, accelerators = _local_stage(model, folders, engine=engine, window=window)
+        made, name, device, accelerators = _local_stage(
+            choice, model, folders, engine=engine, window=window, noted=noted
+        )
     else:
         made = await start_engine(choice, engine, model, chat=chat, window=window, adapters=folders)
         name = f"{model.dtype} by {choice.kind}"
@@ -193,13 +196,19 @@ async def _stage(
 
 
 def _local_stage(
-    model: ModelSection, folders: Mapping[str, Path], *, engine: EngineSection, window: int
+    choice: EngineChoice,
+    model: ModelSection,
+    folders: Mapping[str, Path],
+    *,
+    engine: EngineSection,
+    window: int,
+    noted: Noted,
 ) -> tuple[LocalEngine, str, str, int]:
     """Load a model here; also return its number format and where it is."""
     base = load_base(model.name, revision=model.revision, dtype=model.dtype)
     choose_threads(base.model, engine.threads)
     stack = stack_of(base, folders) if folders else None
-    local = LocalEngine(base.model, stack, context=window, rows=engine.rows)
+    local = local_engine(choice, engine, base.model, stack, window=window, noted=noted)
     on_gpu = base.model.device.type == "cuda"
     return local, str(base.model.dtype), torch.cuda.get_device_name() if on_gpu else "cpu", int(on_gpu)
 

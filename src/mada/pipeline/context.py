@@ -12,10 +12,9 @@ from mada.grading import Grader
 from mada.models.adapters import AdapterStack, Lora, load_adapter
 from mada.models.chat import ChatModel
 from mada.models.engines import PacedEngine
-from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, load_base
 from mada.models.threads import choose_threads
-from mada.pipeline.engines import chosen_engine, start_engine
+from mada.pipeline.engines import chosen_engine, local_engine, start_engine
 from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
 from mada.recipe.training import TrainingSection
@@ -126,7 +125,9 @@ class Workshop:
             )
         engine: PacedEngine
         if choice.kind == "local":
-            engine = LocalEngine(self.base.model, self.stack, context=room, rows=recipe.engine.rows)
+            engine = local_engine(
+                choice, recipe.engine, self.base.model, self.stack, window=room, noted=self.context.watch.noted
+            )
         else:
             engine = await start_engine(choice, recipe.engine, recipe.model, chat=chat, window=room, stack=self.stack)
         try:

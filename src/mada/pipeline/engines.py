@@ -2,14 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.chat import ChatModel
 from mada.models.engines import PacedEngine
 from mada.models.engines.choosing import EngineChoice, choose_engine
+from mada.models.engines.local import LocalEngine
+from mada.models.engines.local.setup import ROWS
 from mada.models.loading import load_config
 from mada.models.parameters import count_parameters
 from mada.recipe.sections import EngineSection, ModelSection
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Noted = Callable[[str], None]
 """Told what people should know about how something is done."""
@@ -36,6 +42,23 @@ def chosen_engine(section: EngineSection, model: ModelSection, *, window: int, n
         # Nothing can be said while it starts: the event loop stands still.
         noted(f"{choice}; it starts in a minute or two" if choice.kind == "vllm" else str(choice))
     return choice
+
+
+def local_engine(
+    choice: EngineChoice,
+    section: EngineSection,
+    model: "PreTrainedModel",
+    stack: AdapterStack | None,
+    *,
+    window: int,
+    noted: Noted,
+) -> LocalEngine:
+    """Make our own engine. It is noted if far fewer rows fit than its choice rested on, and sampling will be slow."""
+    engine = LocalEngine(model, stack, context=window, rows=section.rows)
+    expected = min(choice.rows or 0, section.rows or ROWS["cuda"])
+    if engine.slots < expected // 2:
+        noted(f"only {engine.slots:,} rows fit, because something else holds memory of the GPU")
+    return engine
 
 
 async def start_engine(

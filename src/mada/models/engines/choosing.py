@@ -32,6 +32,8 @@ class EngineChoice:
     reason: str
     is_matter_of_course: bool = False
     """Whether nobody needs to be told."""
+    rows: int | None = None
+    """Whole slots that fit beside the model on a GPU that holds nothing else, where the choice rests on that."""
 
     def __str__(self) -> str:
         return f"{self.kind} engine: {self.reason}"
@@ -97,11 +99,13 @@ def _automatic(
     rows = max(0, int(free // (cache_bytes_per_token(config, width=width) * window)))
     held = f"{rows:,} rows of {window:,} tokens fit"
     if rows >= FEWEST_ROWS:
-        return EngineChoice("local", f"{held}, and with so many it is the faster one")
+        return EngineChoice("local", f"{held}, and with so many it is the faster one", rows=rows)
     if around.has_vllm:
         return EngineChoice("vllm", f"only {held} as whole slots, and vLLM keeps pages")
     return EngineChoice(
-        "local", f"vLLM is not installed; only {held}, so a shorter window or the extra `vllm` would be faster"
+        "local",
+        f"vLLM is not installed; only {held}, so a shorter window or the extra `vllm` would be faster",
+        rows=rows,
     )
 
 

@@ -123,6 +123,8 @@ def _difference(model: PreTrainedModel, stack: AdapterStack | None, network: Net
 
 def _free_memory(device: torch.device) -> int:
     if device.type == "cuda":
+        # What an earlier stage has left to torch's allocator is free for us, but the driver counts it as taken.
+        torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     # A container may have less than the machine says, and a CPU gains nothing from more.
