@@ -533,13 +533,13 @@ def evaluate(folder: Path, *words: str, script: Script, tokenizer: PreTrainedTok
     """Type `mada evaluate` in a folder, with the script in the model's place."""
     engines: list[KnownEngine] = []
 
-    def make(model: object, stack: object, *, context: int, rows: int | None) -> KnownEngine:
+    def make(model: object, stack: object, *, context: int, rows: int | None, alone: bool) -> KnownEngine:
         engines.append(KnownEngine(script, tokenizer, context=context))
         return engines[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("mada.pipeline.cast.LocalEngine", make)
+        patch.setattr("mada.pipeline.engines.LocalEngine", make)
         # It silences libraries for the rest of the process, which other tests may want to hear.
         patch.setattr("mada.cli.evaluate.quieten", lambda: None)
         patch.setattr("torch.set_num_threads", lambda count: None)

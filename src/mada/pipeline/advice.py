@@ -37,7 +37,7 @@ def advice(
 
 
 def _few_rows(recipe: Recipe, setting: Setting, calls: Calls, *, role: str, wanted: int) -> str:
-    window = setting.cache_budget // (wanted * setting.shape.cache_bytes) // _STEP * _STEP
+    window = setting.cache_budget(calls) // (wanted * setting.shape.cache_bytes) // _STEP * _STEP
     rows = setting.rows(calls)
     got = f"Only {rows} rows fit" if rows else "Not one row fits, so nothing could be sampled"
     pages = (

@@ -28,6 +28,8 @@ class Calls:
     whole_responses: bool = True
     """Whether a prompt holds the whole of them, or what follows their thinking."""
     learnt: bool = False
+    alone: bool = False
+    """Whether no learner works beside the engine, so that more rows fit."""
     whole_window: bool = False
     """Whether the engine's rows have room for the whole window, because others with longer prompts use it too."""
 
@@ -91,7 +93,7 @@ def screen_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...]]:
     most = training_settings(recipe, critics=False).max_new_tokens
     completions = problems * times
     size = f"{problems:,} problems × {times} answers of the bare model"
-    return size, (Calls(completions, most, at_once=completions, share_prompt=times),)
+    return size, (Calls(completions, most, at_once=completions, share_prompt=times, alone=True),)
 
 
 def critic_data_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...]]:
@@ -99,7 +101,7 @@ def critic_data_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...]]:
     problems = recipe.team.generators * recipe.data.subset_size + recipe.data.validation_size
     completions = problems * recipe.team.generators
     size = f"{problems:,} problems × {recipe.team.generators} generators"
-    return size, (Calls(completions, recipe.inference.max_new_tokens, at_once=completions),)
+    return size, (Calls(completions, recipe.inference.max_new_tokens, at_once=completions, alone=True),)
 
 
 def evaluation_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...] | None]:
@@ -112,7 +114,7 @@ def evaluation_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...] | None]:
         return size, None
     rows = [KNOWN_SETS[name].rows if name else evaluation.problems or 0 for name in known]
     questions = sum(min(count, evaluation.problems or count) for count in rows) * evaluation.seeds
-    bare = Calls(questions * answers, most, at_once=questions * answers, whole_window=True)
+    bare = Calls(questions * answers, most, at_once=questions * answers, alone=True, whole_window=True)
     turns = Calls(
         completions=questions * later,
         most=most,
@@ -120,6 +122,7 @@ def evaluation_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...] | None]:
         responses=recipe.team.generators,
         most_response=most,
         whole_responses=recipe.prompts.share == "full",
+        alone=True,
         whole_window=True,
     )
     return size, (bare, turns) if later else (bare,)

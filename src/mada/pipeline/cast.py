@@ -131,10 +131,13 @@ async def seated(
     """Load the models of some agents for as long as the block lasts."""
     stages: dict[ModelSection, _Stage] = {}
     async with AsyncExitStack() as closing:
-        for model in models_of(cast, agents):
+        models = models_of(cast, agents)
+        for model in models:
             members = [cast[name] for name in agents if cast[name].model == model]
             adapters = [member.adapter for member in members if member.adapter is not None]
-            stage = await _stage(model, adapters, settings=settings, engine=engine, store=store, noted=noted)
+            stage = await _stage(
+                model, adapters, settings=settings, engine=engine, store=store, alone=len(models) == 1, noted=noted
+            )
             closing.push_async_callback(stage.engine.close)
             stages[model] = stage
         yield Seated(cast, stages, settings)
@@ -174,15 +177,16 @@ async def _stage(
     settings: DebateSettings,
     engine: EngineSection,
     store: SampleStore,
+    alone: bool,
     noted: Noted,
 ) -> _Stage:
     folders = {_label(folder): folder for folder in adapters}
     chat = load_chat(model.name, revision=model.revision)
     window = model.window or settings.window_of(chat)
-    choice = chosen_engine(engine, model, window=window, noted=noted)
+    choice = chosen_engine(engine, model, window=window, alone=alone, noted=noted)
     if choice.kind == "local":
         made, name, device, accelerators = _local_stage(
-            choice, model, folders, engine=engine, window=window, noted=noted
+            choice, model, folders, engine=engine, window=window, alone=alone, noted=noted
         )
     else:
         made = await start_engine(choice, engine, model, chat=chat, window=window, adapters=folders)
@@ -202,13 +206,14 @@ def _local_stage(
     *,
     engine: EngineSection,
     window: int,
+    alone: bool,
     noted: Noted,
 ) -> tuple[LocalEngine, str, str, int]:
     """Load a model here; also return its number format and where it is."""
     base = load_base(model.name, revision=model.revision, dtype=model.dtype)
     choose_threads(base.model, engine.threads)
     stack = stack_of(base, folders) if folders else None
-    local = local_engine(choice, engine, base.model, stack, window=window, noted=noted)
+    local = local_engine(choice, engine, base.model, stack, window=window, alone=alone, noted=noted)
     on_gpu = base.model.device.type == "cuda"
     return local, str(base.model.dtype), torch.cuda.get_device_name() if on_gpu else "cpu", int(on_gpu)
 

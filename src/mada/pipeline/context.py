@@ -110,14 +110,15 @@ class Workshop:
         return len(self.ids(self.context.settings.prompts.ask(question)))
 
     @asynccontextmanager
-    async def sampling(self, *, longest: int) -> AsyncGenerator[PacedEngine]:
+    async def sampling(self, *, longest: int, alone: bool) -> AsyncGenerator[PacedEngine]:
         """Have an engine for as long as the block lasts, with room for `longest` tokens of prompt and reply in a row.
 
-        A row of the whole window would take many times the memory where it is not needed, and fewer would fit.
+        A row of the whole window would take many times the memory where it is not needed, and fewer would fit; more
+        fit where the engine is `alone`, without a learner.
         """
-        recipe, chat = self.context.recipe, ChatModel.of(self.base)
+        recipe, chat, noted = self.context.recipe, ChatModel.of(self.base), self.context.watch.noted
         room = min(self.window, -(-longest // ROW_STEP) * ROW_STEP)
-        choice = chosen_engine(recipe.engine, recipe.model, window=room, noted=self.context.watch.noted)
+        choice = chosen_engine(recipe.engine, recipe.model, window=room, alone=alone, noted=noted)
         if choice.kind == "openai":
             raise EngineError(
                 "training samples from adapters that change with every step, which a server cannot; use "
@@ -126,7 +127,7 @@ class Workshop:
         engine: PacedEngine
         if choice.kind == "local":
             engine = local_engine(
-                choice, recipe.engine, self.base.model, self.stack, window=room, noted=self.context.watch.noted
+                choice, recipe.engine, self.base.model, self.stack, window=room, alone=alone, noted=noted
             )
         else:
             engine = await start_engine(choice, recipe.engine, recipe.model, chat=chat, window=room, stack=self.stack)

@@ -47,7 +47,7 @@ async def critic_data(context: Context) -> dict[str, JsonValue]:
     reply = context.recipe.inference.max_new_tokens
     fitting = [item for item in wanted if tokens[item[1].id] + reply <= shop.window]
     longest = max((tokens[problem.id] for _, problem in fitting), default=0) + reply
-    async with shop.sampling(longest=longest) as engine:
+    async with shop.sampling(longest=longest, alone=True) as engine:
         agents = [context.agent(shop, seat, engine=engine) for seat in context.seats("generator")]
         with context.grader() as grader:
 

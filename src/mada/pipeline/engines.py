@@ -30,14 +30,16 @@ SLOTS_OF_A_SERVER = 64
 """Completions of vLLM, and requests to a server, at the same time where a recipe names no number of rows."""
 
 
-def chosen_engine(section: EngineSection, model: ModelSection, *, window: int, noted: Noted) -> EngineChoice:
+def chosen_engine(
+    section: EngineSection, model: ModelSection, *, window: int, alone: bool, noted: Noted
+) -> EngineChoice:
     """Choose an engine for a model; what is not a matter of course is noted."""
     config = load_config(model.name, revision=model.revision)
 
     def parameters() -> int:
         return count_parameters(model.name, lora=Lora(), agents=0, revision=model.revision).base
 
-    choice = choose_engine(section.kind, config, window=window, parameters=parameters, url=section.url)
+    choice = choose_engine(section.kind, config, window=window, parameters=parameters, url=section.url, alone=alone)
     if not choice.is_matter_of_course:
         # Nothing can be said while it starts: the event loop stands still.
         noted(f"{choice}; it starts in a minute or two" if choice.kind == "vllm" else str(choice))
@@ -51,10 +53,11 @@ def local_engine(
     stack: AdapterStack | None,
     *,
     window: int,
+    alone: bool,
     noted: Noted,
 ) -> LocalEngine:
     """Make our own engine. It is noted if far fewer rows fit than its choice rested on, and sampling will be slow."""
-    engine = LocalEngine(model, stack, context=window, rows=section.rows)
+    engine = LocalEngine(model, stack, context=window, rows=section.rows, alone=alone)
     expected = min(choice.rows or 0, section.rows or ROWS["cuda"])
     if engine.slots < expected // 2:
         noted(f"only {engine.slots:,} rows fit, because something else holds memory of the GPU")

@@ -43,14 +43,13 @@ class Setting:
         """Bytes of keys and values of one row, all of which are reserved."""
         return self.row(calls) * self.shape.cache_bytes
 
-    @property
-    def cache_budget(self) -> int:
-        """Bytes for the keys and values of all rows."""
-        return self.machine.cache_budget(held=self.base_bytes + self.training_bytes // 4)
+    def cache_budget(self, calls: Calls) -> int:
+        """Return the bytes for the keys and values of all rows."""
+        return self.machine.cache_budget(held=self.base_bytes + self.training_bytes // 4, alone=calls.alone)
 
     def rows(self, calls: Calls) -> int:
         """Rows that the engine has; 0 when not one fits."""
-        return min(self.wanted_rows or ROWS[self.machine.kind], self.cache_budget // max(1, self.slot(calls)))
+        return min(self.wanted_rows or ROWS[self.machine.kind], self.cache_budget(calls) // max(1, self.slot(calls)))
 
     def prompt(self, calls: Calls, share: float) -> float:
         """Return the length of a prompt; questions are taken to be as long as those that were measured with."""
@@ -145,4 +144,4 @@ def _memory_of_role(setting: Setting, calls: Calls, settings: TrainingSettings) 
 def paged_rows(calls: Calls, setting: Setting) -> int:
     """Return how many rows of average length the same memory would hold in pages, as vLLM has them."""
     length = setting.prompt(calls, QUARTER) + calls.reply(QUARTER)
-    return int(setting.cache_budget / (length * setting.shape.cache_bytes))
+    return int(setting.cache_budget(calls) / (length * setting.shape.cache_bytes))

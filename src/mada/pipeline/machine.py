@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mada.models.engines.local.setup import MOST_FREE_ON_A_CPU, SHARE_OF_FREE
+from mada.models.engines.local.setup import MOST_FREE_ON_A_CPU, share_of_free
 from mada.pipeline.throughput import CPU, GIB, H200, Throughput
 
 SMALL_MODEL = 100_000_000
@@ -39,7 +39,8 @@ class Machine:
         """What PyTorch calls it."""
         return "cuda" if self.is_gpu else "cpu"
 
-    def cache_budget(self, *, held: int) -> int:
-        """Return the bytes that the engine gives to keys and values beside what is held already."""
+    def cache_budget(self, *, held: int, alone: bool) -> int:
+        """Return the bytes that the engine, alone or beside a learner, gives to keys and values."""
         free = max(0, self.memory - held)
-        return int(SHARE_OF_FREE[self.kind] * (free if self.is_gpu else min(free, MOST_FREE_ON_A_CPU)))
+        share = share_of_free(self.kind, alone=alone)
+        return int(share * (free if self.is_gpu else min(free, MOST_FREE_ON_A_CPU)))

@@ -49,7 +49,7 @@ async def screen(context: Context) -> dict[str, JsonValue]:
     prompts = TrainingPrompts(context, shop)
     wanted = prompts.fitting(prompts.generator(problems[name]) for name in _names(context))
     stops = ChatModel.of(shop.base).stop_tokens
-    async with shop.sampling(longest=prompts.longest) as engine:
+    async with shop.sampling(longest=prompts.longest, alone=True) as engine:
         with context.grader() as grader:
             score = make_scorer(context, shop, grader, role="generator")
 

@@ -86,7 +86,7 @@ async def _train(
     recipe, folder = context.recipe, FOLDERS[role]
     section = recipe.generators if role == "generator" else recipe.critics
     settings = TrainingSettings(**context.training(role).model_dump())
-    async with shop.sampling(longest=prompts.longest) as engine:
+    async with shop.sampling(longest=prompts.longest, alone=False) as engine:
         with context.grader() as grader, context.watch.training(folder) as observers:
             task = TrainingTask(
                 prompts=own,

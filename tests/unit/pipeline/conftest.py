@@ -159,9 +159,10 @@ class SlottedEngine(ScriptedEngine):
 
     slots = 4
 
-    def __init__(self, script, stack, *, context):
+    def __init__(self, script, stack, *, context, alone):
         super().__init__(script)
         self.context = context
+        self.alone = alone
         self.statistics = EngineStatistics()
         # Blank adapters have a B of zeros; files of trained ones have none.
         agents = stack.agents if stack else ()
@@ -181,12 +182,11 @@ def scripted(monkeypatch, base):
             said = reply(agent, prompt, request.sampling.seed)
             return [*base.tokenizer.encode(said, add_special_tokens=False), base.tokenizer.eos_token_id]
 
-        def make(model, stack, *, context, rows):
-            engines.append(SlottedEngine(script, stack, context=context))
+        def make(model, stack, *, context, rows, alone):
+            engines.append(SlottedEngine(script, stack, context=context, alone=alone))
             return engines[-1]
 
-        for module in ("context", "cast"):
-            monkeypatch.setattr(f"mada.pipeline.{module}.LocalEngine", make)
+        monkeypatch.setattr("mada.pipeline.engines.LocalEngine", make)
         return engines
 
     return install

@@ -32,13 +32,14 @@ def seats_of(cast, agents, store, look):
 
 
 def test_a_reply_has_at_most_half_of_the_agents_own_window(scripted, store):
-    scripted(lambda agent, prompt, seed: "4")
+    engines = scripted(lambda agent, prompt, seed: "4")
 
     async def look(seats):
         return {name: (seats.seat(name).window, seats.seat(name).sampling.max_tokens) for name in ("long", "short")}
 
     found = seats_of({"long": Member(NANO), "short": Member(SHORT)}, ["long", "short"], store, look)
     assert found == {"long": (1024, 512), "short": (64, 32)}
+    assert [engine.alone for engine in engines] == [False, False], "the second model needs memory too"
 
 
 def test_agents_on_one_model_share_it_and_a_judge_is_asked_in_its_own_way(scripted, store, adapter_files):
@@ -62,7 +63,7 @@ def test_agents_on_one_model_share_it_and_a_judge_is_asked_in_its_own_way(script
         ("trained", "first False"),
         ("other", "second False"),
     ]
-    assert len(engines) == 1
+    assert [engine.alone for engine in engines] == [True]
 
 
 def test_the_same_adapter_elsewhere_is_the_same_speaker(scripted, store, adapter_files, tmp_path):

@@ -45,6 +45,7 @@ def test_every_generator_answers_every_problem_once_with_its_own_seed(stage):
     asked = [(request.agent, seeds[request.sampling.seed][1]) for request in engines[0].requests]
     assert sorted(asked) == sorted(wanted)
     assert engines[0].trained == list(GENERATORS)
+    assert engines[0].alone
     assert {request.sampling.max_tokens for request in engines[0].requests} == {96}, "as in a debate"
 
 

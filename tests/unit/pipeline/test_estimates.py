@@ -260,6 +260,7 @@ def test_rows_have_room_for_what_their_stage_needs():
         *(1024 + 512, 1024 + 3 * 400 + 512, 65_536)
     ]
     assert wide.rows(replace(ROLLOUTS, whole_window=True)) == int(0.4 * H200_BYTES) // (65_536 * 28_672) < 512
+    assert wide.rows(replace(ROLLOUTS, whole_window=True, alone=True)) == int(0.7 * H200_BYTES) // (65_536 * 28_672)
     assert wide.rows(ROLLOUTS) == 512
     assert replace(wide, window=1000).row(critic) == 1000, "prompts are shortened to the window"
 

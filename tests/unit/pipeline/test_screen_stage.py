@@ -57,6 +57,7 @@ def test_the_bare_base_answers_the_subsets_as_it_would_in_training(stage, base):
     cut = read_split(context.run)
     asked = asked_of(engines[0], base, read_problems(context.run))
     assert Counter(asked) == {one: 5 for name in SUBSETS for one in cut.ids(name)}, "the validation set stays whole"
+    assert engines[0].alone
     for request, name in zip(engines[0].requests, asked, strict=True):
         sampling = request.sampling
         assert request.agent is None

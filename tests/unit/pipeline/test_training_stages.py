@@ -68,8 +68,9 @@ def answered(context, *, accuracy=lambda place: (place % 3) / 3, text="It is so.
     return examples
 
 
-def test_every_generator_gets_its_own_subset_as_bare_questions(tiny, opened, trainer, base):
+def test_every_generator_gets_its_own_subset_as_bare_questions(tiny, opened, trainer, base, scripted):
     context = opened(tiny("generators.learning_rate=0.5", "reward.accuracy=3"))
+    engines = scripted(lambda agent, prompt, seed: "4")
     asyncio.run(split(context))
     summary = asyncio.run(generators(context))
     task, cut, problems = trainer["task"], read_split(context.run), read_problems(context.run)
@@ -91,6 +92,7 @@ def test_every_generator_gets_its_own_subset_as_bare_questions(tiny, opened, tra
         "problems left out, too long for the window": 0,
         "prompts with shortened responses": 0,
     }
+    assert [engine.alone for engine in engines] == [False], "the learner needs memory too"
 
 
 def test_generators_see_what_the_screening_left_and_validate_on_everything(tiny, opened, trainer):

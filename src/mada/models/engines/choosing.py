@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from mada.errors import EngineError
-from mada.models.engines.local.setup import SHARE_OF_FREE
+from mada.models.engines.local.setup import share_of_free
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -60,11 +60,13 @@ def choose_engine(
     window: int,
     parameters: Callable[[], int],
     url: str | None = None,
+    alone: bool = False,
     surroundings: Surroundings | None = None,
 ) -> EngineChoice:
     """Choose the engine for a model, or check that the one that was asked for can be had.
 
-    The parameters are counted only where the choice depends on them.
+    `alone` means that no learner and no other model will need memory beside it. The parameters are counted only where
+    the choice depends on them.
     """
     around = surroundings or Surroundings.here()
     if wanted == "openai" or (wanted == "auto" and url):
@@ -78,7 +80,7 @@ def choose_engine(
         return EngineChoice("vllm", "the recipe asks for it")
     if wanted == "local":
         return EngineChoice("local", "the recipe asks for it", is_matter_of_course=True)
-    return _automatic(config, window=window, parameters=parameters, around=around)
+    return _automatic(config, window=window, parameters=parameters, alone=alone, around=around)
 
 
 def cache_bytes_per_token(config: "PreTrainedConfig", *, width: int = 2) -> int:
@@ -90,12 +92,12 @@ def cache_bytes_per_token(config: "PreTrainedConfig", *, width: int = 2) -> int:
 
 
 def _automatic(
-    config: "PreTrainedConfig", *, window: int, parameters: Callable[[], int], around: Surroundings
+    config: "PreTrainedConfig", *, window: int, parameters: Callable[[], int], alone: bool, around: Surroundings
 ) -> EngineChoice:
     if around.gpu_bytes is None:
         return EngineChoice("local", "there is no GPU", is_matter_of_course=True)
     width = 2
-    free = SHARE_OF_FREE["cuda"] * (around.gpu_bytes - parameters() * width)
+    free = share_of_free("cuda", alone=alone) * (around.gpu_bytes - parameters() * width)
     rows = max(0, int(free // (cache_bytes_per_token(config, width=width) * window)))
     held = f"{rows:,} rows of {window:,} tokens fit"
     if rows >= FEWEST_ROWS:

@@ -15,8 +15,10 @@ GIB = 2**30
 H200 = Surroundings(gpu_bytes=139 * GIB, has_vllm=True)
 
 
-def choice(wanted: Any = "auto", *, window=4_608, url=None, around=H200, parameters=1_543_714_304):
-    return choose_engine(wanted, CONFIG, window=window, parameters=lambda: parameters, url=url, surroundings=around)
+def choice(wanted: Any = "auto", *, window=4_608, url=None, alone=False, around=H200, parameters=1_543_714_304):
+    return choose_engine(
+        wanted, CONFIG, window=window, parameters=lambda: parameters, url=url, alone=alone, surroundings=around
+    )
 
 
 def test_what_a_token_takes():
@@ -42,6 +44,14 @@ def test_few_rows_are_for_pages_where_there_are_any():
     without = choice(window=long, around=Surroundings(139 * GIB, has_vllm=False))
     assert without.kind == "local"
     assert without.reason.startswith("vLLM is not installed; only 15 rows of 131,072 tokens fit")
+
+
+def test_more_rows_fit_where_no_learner_is():
+    # By hand: 0.4 and 0.7 · (139 GiB − 3.09 GB) / (28,672 · 32,768) = 62.2… and 108.9…
+    beside, alone = choice(window=32_768), choice(window=32_768, alone=True)
+    assert (beside.kind, alone.kind) == ("vllm", "local")
+    assert "only 62 rows" in beside.reason
+    assert alone.rows == 108
 
 
 def test_the_border():

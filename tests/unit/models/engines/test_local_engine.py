@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from mada.models.engines.local import LocalEngine
 from mada.models.engines.local import setup as engine_setup
 from mada.models.engines.local.huggingface import HuggingFaceNetwork
 from mada.models.engines.local.llama import LlamaNetwork
-from mada.models.engines.local.setup import SHARE_OF_FREE, Limits
+from mada.models.engines.local.setup import Limits
 
 AGENTS = ("one", "two", "three")
 LLAMA_LIKE = {"qwen2", "qwen3", "llama", "smollm", "smollm3", "mistral"}
@@ -294,9 +295,12 @@ def test_memory_that_an_earlier_stage_has_left_is_free(tiny_model, monkeypatch):
     gpu = {"taken": 30, "left to the allocator": 60}
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: gpu.update({"left to the allocator": 0}))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100 - sum(gpu.values()), 100))
-    on_a_gpu = SimpleNamespace(device=torch.device("cuda"), config=tiny_model().config)
-    limits = Limits.of(on_a_gpu, context=64, rows=None, kv_memory=None)  # pyright: ignore[reportArgumentType]
-    assert limits.kv_memory == SHARE_OF_FREE["cuda"] * 70
+    on_a_gpu: Any = SimpleNamespace(device=torch.device("cuda"), config=tiny_model().config)
+
+    def budget(*, alone):
+        return Limits.of(on_a_gpu, context=64, rows=None, kv_memory=None, alone=alone).kv_memory
+
+    assert (budget(alone=False), budget(alone=True)) == (28, 49)
 
 
 def test_a_context_beyond_the_models_window_is_refused(tiny_model):

@@ -33,7 +33,8 @@ class LocalEngine:
     All requests share one batch, whatever their agents. A prompt is read once for its whole group; a row that ends
     makes room for the next at once. Between steps the event loop runs, so callers go on while the engine works.
 
-    `context` is the longest row, prompt included; `kv_memory` (bytes) and `rows` bound the batch.
+    `context` is the longest row, prompt included; `kv_memory` (bytes) and `rows` bound the batch. Without `kv_memory`
+    the batch takes what a learner on the same device can spare, or more of it if the engine is `alone` there.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class LocalEngine:
         context: int | None = None,
         rows: int | None = None,
         kv_memory: int | None = None,
+        alone: bool = False,
     ) -> None:
-        self._limits = Limits.of(model, context=context, rows=rows, kv_memory=kv_memory)
+        self._limits = Limits.of(model, context=context, rows=rows, kv_memory=kv_memory, alone=alone)
         self._stack = stack
         self._vocabulary: int = model.config.get_text_config().vocab_size
         self._batch: Batch = make_batch(model, stack, self._limits)

@@ -22,9 +22,18 @@ _log = logging.getLogger(__name__)
 ROWS = {"cpu": 64, "cuda": 512}
 # Prompt tokens read in one pass: enough to fill the device, few enough that waiting rows are not held up for long.
 _PROMPT_TOKENS = {"cpu": 2048, "cuda": 16384}
-# Without a budget, this share of the memory that is free when the engine starts; the learner needs the rest.
-SHARE_OF_FREE = {"cpu": 0.25, "cuda": 0.4}
 MOST_FREE_ON_A_CPU = 8 * GIB
+
+
+def share_of_free(kind: str, *, alone: bool) -> float:
+    """Return the share of the memory free at its start that an engine without a budget takes for keys and values.
+
+    On a GPU a learner needs more than half of it for activations; what an engine alone leaves is for reading prompts,
+    for logits, and for captured steps. On a CPU more would gain nothing.
+    """
+    if kind != "cuda":
+        return 0.25
+    return 0.7 if alone else 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,15 @@ class Limits:
     """Steps that the device may be ahead of the host."""
 
     @classmethod
-    def of(cls, model: PreTrainedModel, *, context: int | None, rows: int | None, kv_memory: int | None) -> "Limits":
+    def of(
+        cls,
+        model: PreTrainedModel,
+        *,
+        context: int | None,
+        rows: int | None,
+        kv_memory: int | None,
+        alone: bool = False,
+    ) -> "Limits":
         """Settle the limits for a model's device."""
         kind = model.device.type
         window = getattr(model.config.get_text_config(), "max_position_embeddings", None)
@@ -53,12 +70,13 @@ class Limits:
         if rows is not None and rows < 1:
             raise EngineError(f"an engine needs room for at least 1 row, got {rows}")
         wanted = rows or ROWS[kind]
-        budget = kv_memory if kv_memory is not None else int(SHARE_OF_FREE[kind] * _free_memory(model.device))
+        if kv_memory is None:
+            kv_memory = int(share_of_free(kind, alone=alone) * _free_memory(model.device))
         on_gpu = kind == "cuda"
         return cls(
             context=context,
             rows=wanted,
-            kv_memory=budget,
+            kv_memory=kv_memory,
             prompt_tokens=_PROMPT_TOKENS[kind],
             admit_at_least=max(1, wanted // 16) if on_gpu else 1,
             lag=1 if on_gpu else 0,
