@@ -176,6 +176,7 @@ def _evaluate_run(folder: Path, options: dict[str, Any], out: Path | None, *, re
 
     stored, others = StoredRun.read(folder), _others(reuse)
     recipe = _changed(stored, options)
+    _refuse_untrained(stored, recipe)
     name = "+".join(Path(one).stem for one in recipe.evaluation.benchmarks)
     place = out or folder / "evaluations" / name
     with _following("the same command") as view:
@@ -188,6 +189,14 @@ def _evaluate_run(folder: Path, options: dict[str, Any], out: Path | None, *, re
         with Run.open(place, recipe) as run:
             run_contest(run, contest, watch=view, earlier=[stored, *others])
     _print_results(place)
+
+
+def _refuse_untrained(stored: "StoredRun", recipe: "Recipe") -> None:
+    """Refuse a run whose adapters are not all there, before anything is loaded for it."""
+    from mada.team.seats import adapter_folders, team_seats
+
+    generators, critics = team_seats(recipe)
+    adapter_folders(stored, (*generators, *critics))
 
 
 def _others(folders: list[Path] | None) -> "list[StoredRun]":

@@ -70,7 +70,7 @@ def seats_of_run(
     check_seats(generators, critics, rounds=settings.rounds)
     if settings.rounds == 1:
         critics = ()  # nobody asks them, so none needs to have been trained
-    folders = _adapter_folders(run, (*generators, *critics))
+    folders = adapter_folders(run, (*generators, *critics))
     if server is not None:
         chat = load_chat(recipe.model.name, revision=recipe.model.revision)
         return _elsewhere(server, chat, adapters={name: name for name in folders}, settings=settings)
@@ -91,7 +91,8 @@ def seats_of_base(
     return _seated(load_base(model, device=device), None, adapters=adapters, settings=settings)
 
 
-def _adapter_folders(run: StoredRun, names: Sequence[str]) -> dict[str, Path]:
+def adapter_folders(run: StoredRun, names: Sequence[str]) -> dict[str, Path]:
+    """Return where the trained adapters of some seats lie; a run that has not trained them all is refused."""
     folders = {name: run.path(ADAPTERS, name) for name in names}
     missing = [name for name, folder in folders.items() if not (folder / _CONFIG).is_file()]
     if missing:

@@ -317,3 +317,12 @@ def test_what_cannot_be_ablated(finished, refused, tmp_path):
     (half / "stages" / "critics.json").unlink()
     assert "has not finished its training (critics is missing)" in refused("ablate", "--run", half)
     assert not (half / "ablations").exists()
+
+
+def test_a_team_that_is_not_trained_yet(finished, refused, tmp_path):
+    half = tmp_path / "half"
+    shutil.copytree(finished.folder, half)
+    shutil.rmtree(half / "adapters" / "critic-1")
+    message = refused("evaluate", "--run", half, "--seeds", 3, "--out", tmp_path / "out")
+    assert f"has no adapter for critic-1 yet; `mada run --run {half}` goes on with its training" in message
+    assert not (tmp_path / "out").exists()
