@@ -1,4 +1,4 @@
-"""Engines other than our own: made as a recipe wants them, imported only when they are wanted."""
+"""Engines, chosen and made as a recipe wants them; those other than our own are imported only when wanted."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
