@@ -20,7 +20,6 @@ from mada.models.adapters import count_adapter
 from mada.models.adapters.peft_files import CONFIG, WEIGHTS
 from mada.models.chat import ChatModel, load_chat
 from mada.models.engines import PacedEngine
-from mada.models.engines.choosing import EngineChoice
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import load_base, shortly
 from mada.models.threads import choose_threads
@@ -186,7 +185,7 @@ async def _stage(
     choice = chosen_engine(engine, model, window=window, alone=alone, noted=noted)
     if choice.kind == "local":
         made, name, device, accelerators = _local_stage(
-            choice, model, folders, engine=engine, window=window, alone=alone, noted=noted
+            model, folders, engine=engine, window=window, alone=alone, noted=noted
         )
     else:
         made = await start_engine(choice, engine, model, chat=chat, window=window, adapters=folders)
@@ -200,7 +199,6 @@ async def _stage(
 
 
 def _local_stage(
-    choice: EngineChoice,
     model: ModelSection,
     folders: Mapping[str, Path],
     *,
@@ -213,7 +211,7 @@ def _local_stage(
     base = load_base(model.name, revision=model.revision, dtype=model.dtype)
     choose_threads(base.model, engine.threads)
     stack = stack_of(base, folders) if folders else None
-    local = local_engine(choice, engine, base.model, stack, window=window, alone=alone, noted=noted)
+    local = local_engine(engine, base.model, stack, window=window, alone=alone, noted=noted)
     on_gpu = base.model.device.type == "cuda"
     return local, str(base.model.dtype), torch.cuda.get_device_name() if on_gpu else "cpu", int(on_gpu)
 

@@ -126,9 +126,7 @@ class Workshop:
             )
         engine: PacedEngine
         if choice.kind == "local":
-            engine = local_engine(
-                choice, recipe.engine, self.base.model, self.stack, window=room, alone=alone, noted=noted
-            )
+            engine = local_engine(recipe.engine, self.base.model, self.stack, window=room, alone=alone, noted=noted)
         else:
             engine = await start_engine(choice, recipe.engine, recipe.model, chat=chat, window=room, stack=self.stack)
         try:

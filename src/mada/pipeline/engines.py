@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.chat import ChatModel
 from mada.models.engines import PacedEngine
-from mada.models.engines.choosing import EngineChoice, choose_engine
+from mada.models.engines.choosing import EngineChoice, Surroundings, choose_engine, rows_that_fit
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.local.setup import ROWS
 from mada.models.loading import load_config
@@ -47,7 +47,6 @@ def chosen_engine(
 
 
 def local_engine(
-    choice: EngineChoice,
     section: EngineSection,
     model: "PreTrainedModel",
     stack: AdapterStack | None,
@@ -56,11 +55,20 @@ def local_engine(
     alone: bool,
     noted: Noted,
 ) -> LocalEngine:
-    """Make our own engine. It is noted if far fewer rows fit than its choice rested on, and sampling will be slow."""
+    """Make our own engine. It is noted if it has far fewer rows than an empty GPU would hold: sampling will be slow."""
     engine = LocalEngine(model, stack, context=window, rows=section.rows, alone=alone)
-    expected = min(choice.rows or 0, section.rows or ROWS["cuda"])
-    if engine.slots < expected // 2:
-        noted(f"only {engine.slots:,} rows fit, because something else holds memory of the GPU")
+    gpu_bytes = Surroundings.here().gpu_bytes if model.device.type == "cuda" else None
+    if gpu_bytes is not None:
+        fitting = rows_that_fit(
+            model.config,
+            window=window,
+            parameters=model.num_parameters(),
+            gpu_bytes=gpu_bytes,
+            alone=alone,
+            width=model.dtype.itemsize,
+        )
+        if engine.slots < min(fitting, section.rows or ROWS["cuda"]) // 2:
+            noted(f"only {engine.slots:,} rows fit, because something else holds memory of the GPU")
     return engine
 
 

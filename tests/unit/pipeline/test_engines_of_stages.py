@@ -1,10 +1,13 @@
 """What a stage says about the engine that was chosen for it."""
 
-import pytest
+from types import SimpleNamespace
+from typing import Any
 
-from mada.models.engines.choosing import EngineChoice, Surroundings, cache_bytes_per_token
-from mada.models.engines.local.setup import share_of_free
-from mada.models.loading import load_base
+import pytest
+import torch
+
+from mada.models.engines.choosing import Surroundings, cache_bytes_per_token
+from mada.models.loading import load_config
 from mada.pipeline.engines import chosen_engine, local_engine
 from mada.recipe.sections import EngineSection, ModelSection
 
@@ -26,22 +29,28 @@ def test_what_is_no_matter_of_course_is_said_before_it_starts(monkeypatch, aroun
 
 
 @pytest.mark.parametrize(
-    ("fitting", "rows", "says"),
+    ("dtype", "slots", "rows", "notes"),
     [
-        (500, 20, ["only 8 rows fit, because something else holds memory of the GPU"]),
-        (500, None, ["only 8 rows fit, because something else holds memory of the GPU"]),
-        (500, 17, []),
-        (17, 512, []),
-        (None, 512, []),
+        (torch.bfloat16, 49, None, 1),
+        (torch.bfloat16, 50, None, 0),
+        (torch.bfloat16, 9, 20, 1),
+        (torch.bfloat16, 10, 20, 0),
+        (torch.float32, 23, None, 1),
+        (torch.float32, 24, None, 0),
     ],
 )
-def test_rows_that_are_missing_are_noted(monkeypatch, fitting, rows, says):
-    model = load_base("mada-nano").model
-    budget = 8 * 64 * cache_bytes_per_token(model.config, width=4)
-    free = budget / share_of_free("cpu", alone=True)
-    monkeypatch.setattr("mada.models.engines.local.setup._free_memory", lambda device: free)
+def test_rows_that_are_missing_are_noted(monkeypatch, dtype, slots, rows, notes):
+    # By hand: what a learner leaves of such a GPU holds 100 rows in bfloat16. In float32 it would be 50, but the model
+    # itself takes twice as much too, as much as two of them.
+    config = load_config("mada-nano")
+    row = 64 * cache_bytes_per_token(config, width=2)
+    parameters = 5 * row
+    memory = int(100 * row / 0.4) + 1 + 2 * parameters
+    monkeypatch.setattr(Surroundings, "here", classmethod(lambda cls: Surroundings(memory, has_vllm=False)))
+    monkeypatch.setattr("mada.pipeline.engines.LocalEngine", lambda *args, **options: SimpleNamespace(slots=slots))
+    model: Any = SimpleNamespace(
+        device=torch.device("cuda"), dtype=dtype, config=config, num_parameters=lambda: parameters
+    )
     said = []
-    choice = EngineChoice("local", "as it happens", rows=fitting)
-    engine = local_engine(choice, EngineSection(rows=rows), model, None, window=64, alone=True, noted=said.append)
-    assert engine.slots == 8
-    assert said == says
+    local_engine(EngineSection(rows=rows), model, None, window=64, alone=False, noted=said.append)
+    assert said == [f"only {slots} rows fit, because something else holds memory of the GPU"] * notes

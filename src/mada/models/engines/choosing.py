@@ -32,8 +32,6 @@ class EngineChoice:
     reason: str
     is_matter_of_course: bool = False
     """Whether nobody needs to be told."""
-    rows: int | None = None
-    """Whole slots that fit beside the model on a GPU that holds nothing else, where the choice rests on that."""
 
     def __str__(self) -> str:
         return f"{self.kind} engine: {self.reason}"
@@ -91,23 +89,27 @@ def cache_bytes_per_token(config: "PreTrainedConfig", *, width: int = 2) -> int:
     return 2 * text.num_hidden_layers * heads * head_size * width
 
 
+def rows_that_fit(
+    config: "PreTrainedConfig", *, window: int, parameters: int, gpu_bytes: int, alone: bool, width: int = 2
+) -> int:
+    """Return how many slots of a whole window fit beside a model, in numbers of so many bytes, on an empty GPU."""
+    free = share_of_free("cuda", alone=alone) * (gpu_bytes - parameters * width)
+    return max(0, int(free // (cache_bytes_per_token(config, width=width) * window)))
+
+
 def _automatic(
     config: "PreTrainedConfig", *, window: int, parameters: Callable[[], int], alone: bool, around: Surroundings
 ) -> EngineChoice:
     if around.gpu_bytes is None:
         return EngineChoice("local", "there is no GPU", is_matter_of_course=True)
-    width = 2
-    free = share_of_free("cuda", alone=alone) * (around.gpu_bytes - parameters() * width)
-    rows = max(0, int(free // (cache_bytes_per_token(config, width=width) * window)))
+    rows = rows_that_fit(config, window=window, parameters=parameters(), gpu_bytes=around.gpu_bytes, alone=alone)
     held = f"{rows:,} rows of {window:,} tokens fit"
     if rows >= FEWEST_ROWS:
-        return EngineChoice("local", f"{held}, and with so many it is the faster one", rows=rows)
+        return EngineChoice("local", f"{held}, and with so many it is the faster one")
     if around.has_vllm:
         return EngineChoice("vllm", f"only {held} as whole slots, and vLLM keeps pages")
     return EngineChoice(
-        "local",
-        f"vLLM is not installed; only {held}, so a shorter window or the extra `vllm` would be faster",
-        rows=rows,
+        "local", f"vLLM is not installed; only {held}, so a shorter window or the extra `vllm` would be faster"
     )
 
 
