@@ -16,7 +16,7 @@ from mada.debate.window import FittedPrompt, WindowError, fit_debate_prompt
 from mada.errors import ModelError
 from mada.grading.extraction import THINKING_OPENS, extract_answer
 from mada.models.engines import Completion, Engine, Sampling
-from mada.team.encoding import encoder_of, text_of
+from mada.team.encoding import aside, encoder_of, text_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -58,9 +58,9 @@ class EngineAgent:
     async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
         """Sample one reply to the question, or to the question and what others said."""
         seen = self.prompts.ordered(seen, seed=seed)
-        await self._encoder.encode_aside(self._whole_prompt(question, seen))
-        fitted = self._prompt(question, seen)
-        rendered, ids = self._encoder.encode(fitted.text)
+        fitted, (rendered, ids) = await aside(
+            lambda: self._encoded(question, seen), characters=len(question) + sum(len(one.text) for one in seen)
+        )
         [completion] = await self._engine.sample(self.adapter, ids, replace(self.sampling, seed=seed))
         response = response_of(completion, self._tokenizer, thinking_opened=opens_thinking(rendered))
         return Turn(
@@ -72,11 +72,9 @@ class EngineAgent:
             characters_left_out=fitted.characters_left_out,
         )
 
-    def _whole_prompt(self, question: str, seen: Sequence[Response]) -> str:
-        """Return the prompt as it is if it fits, which it nearly always does."""
-        if not seen:
-            return self.prompts.ask(question)
-        return self.prompts.ask_again(question, [self.prompts.shared(response) for response in seen])
+    def _encoded(self, question: str, seen: Sequence[Response]) -> tuple[FittedPrompt, tuple[str, tuple[int, ...]]]:
+        fitted = self._prompt(question, seen)
+        return fitted, self._encoder.encode(fitted.text)
 
     def _prompt(self, question: str, seen: Sequence[Response]) -> FittedPrompt:
         budget = self.window - self.sampling.max_tokens
@@ -84,7 +82,7 @@ class EngineAgent:
             return fit_debate_prompt(
                 question, seen, prompts=self.prompts, count_tokens=self._count_tokens, budget=budget
             )
-        text = self._whole_prompt(question, ())
+        text = self.prompts.ask(question)
         tokens = self._count_tokens(text)
         if tokens > budget:
             raise WindowError(

@@ -2,16 +2,18 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from mada.debate.prompts import ChatTokenizer, render
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
+
+T = TypeVar("T")
 
 _KEPT = 512
 _LONG = 1500
@@ -59,13 +61,16 @@ class Encoder:
                 self._known.popitem(last=False)
         return known
 
-    async def encode_aside(self, text: str) -> None:
-        """Have a long prompt encoded in another thread, for `encode` to find.
 
-        An engine in this process works on the event loop, and would have to wait; the tokenizer needs no interpreter.
-        """
-        if len(text) >= _LONG and text not in self._known:
-            await asyncio.get_running_loop().run_in_executor(_ASIDE, self.encode, text)
+async def aside(work: Callable[[], T], *, characters: int) -> T:
+    """Have a prompt of so many characters made in another thread if it is long.
+
+    An engine in this process works on the event loop, and would have to wait; the tokenizer needs no interpreter.
+    Prompts that must be shortened are encoded several times.
+    """
+    if characters < _LONG:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_ASIDE, work)
 
 
 @lru_cache(maxsize=8)

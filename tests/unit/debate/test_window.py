@@ -59,6 +59,28 @@ def test_the_budget_is_used_well():
     assert 5900 <= fit([response(long)] * 3, budget=6000).tokens <= 6000
 
 
+@pytest.mark.parametrize(
+    ("texts", "most"),
+    [
+        (["word " * 4000] * 3, 3),
+        (["word " * 900, "word " * 2500, "word " * 9000], 3),
+        (["word " * 3000 + "x" * 40_000, "word " * 2000], 10),  # all words are at one end
+        (["x" * 40_000 + " word" * 3000, "x" * 9000], 10),
+    ],
+)
+def test_few_prompts_are_counted_until_the_budget_is_used(texts, most):
+    counted = []
+
+    def count(text):
+        counted.append(words(text))
+        return counted[-1]
+
+    responses = [response(text) for text in texts]
+    fitted = fit_debate_prompt("q", responses, prompts=Prompts(), count_tokens=count, budget=1500)
+    assert 0.99 * 1500 <= fitted.tokens <= 1500
+    assert len(counted) <= most
+
+
 def test_a_response_cut_off_at_the_token_limit_keeps_its_mark():
     fitted = fit([response("word " * 1000, stop="length")], budget=100)
     assert f"{CUT_OFF}\n```" in fitted.text

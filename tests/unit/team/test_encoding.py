@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from mada.team import encoding
-from mada.team.encoding import Encoder, chat_prompt, encoder_of, prompt_ids, text_of
+from mada.team.encoding import Encoder, aside, chat_prompt, encoder_of, prompt_ids, text_of
 
 LONG = "What is 2 + 2? " * 200
 
@@ -33,25 +33,28 @@ def test_a_prompt_is_encoded_once_and_as_the_chat_template_says(tokenizer, encod
     assert len(encoded) == 1
 
 
-def test_only_long_prompts_are_encoded_aside_and_only_once(tokenizer, encoded):
+def test_only_long_prompts_are_made_aside(tokenizer, encoded):
     encoder = Encoder(tokenizer)
 
-    async def ask():
-        await asyncio.gather(*(encoder.encode_aside(text) for text in (LONG, LONG, "short", LONG)))
-        await encoder.encode_aside(LONG)
+    async def ask(text):
+        return await aside(lambda: encoder.encode(text), characters=len(text))
 
-    asyncio.run(ask())
-    assert [text for text, _ in encoded] == [chat_prompt(LONG, tokenizer)]
-    assert encoded[0][1].startswith("mada-encoding")
-    assert encoder.encode(LONG) == (chat_prompt(LONG, tokenizer), prompt_ids(chat_prompt(LONG, tokenizer), tokenizer))
-    assert len(encoded) == 1
+    async def all_of_them():
+        return await asyncio.gather(*map(ask, (LONG, LONG, "short", LONG)))
+
+    replies = asyncio.run(all_of_them())
+    threads = dict(encoded)
+    assert threads[chat_prompt(LONG, tokenizer)].startswith("mada-encoding")
+    assert threads[chat_prompt("short", tokenizer)] == threading.current_thread().name
+    assert len(encoded) == 2
+    assert replies == [encoder.encode(text) for text in (LONG, LONG, "short", LONG)]
 
 
 def test_prompts_come_back_in_the_order_of_asking(tokenizer):
     encoder, done = Encoder(tokenizer), []
 
     async def ask(number, text):
-        await encoder.encode_aside(text)
+        await aside(lambda: encoder.encode(text), characters=len(text))
         done.append(number)
 
     async def all_of_them():

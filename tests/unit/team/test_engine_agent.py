@@ -18,7 +18,7 @@ from mada.errors import ModelError
 from mada.models.chat import stop_tokens_of
 from mada.models.engines import Completion, Sampling, ScriptedEngine
 from mada.seeds import seed_for
-from mada.team import EngineAgent
+from mada.team import EngineAgent, encoding
 from mada.team.agent import opens_thinking, response_of
 from mada.team.encoding import prompt_ids
 
@@ -140,6 +140,22 @@ def test_long_responses_are_shortened_to_what_the_reply_leaves_of_the_window(tok
     assert turn.prompt_tokens <= 900
     assert turn.shortened_responses == 1
     assert f"[… {turn.characters_left_out:,} characters left out …]" in turn.prompt
+
+
+@pytest.mark.parametrize("window", [10_000, 1000])
+def test_long_prompts_hold_up_no_engine_whether_they_fit_or_not(tokenizer, monkeypatch, window):
+    threads = []
+
+    def noted(text, tokenizer):
+        threads.append(threading.current_thread().name)
+        return prompt_ids(text, tokenizer)
+
+    monkeypatch.setattr(encoding, "prompt_ids", noted)
+    engine = engine_that_says(tokenizer, {"critic-1": "ok"})
+    seen = [response(f"{window} " * 500)]
+    asyncio.run(agent(engine, tokenizer, "critic-1", window=window).answer("q", seen, seed=0))
+    assert threads
+    assert all(name.startswith("mada-encoding") for name in threads)
 
 
 @pytest.mark.parametrize("seen", [(), (response("a"),)])
