@@ -65,7 +65,7 @@ def test_the_budget_is_used_well():
         (["word " * 4000] * 3, 3),
         (["word " * 900, "word " * 2500, "word " * 9000], 3),
         (["word " * 3000 + "x" * 40_000, "word " * 2000], 10),  # all words are at one end
-        (["x" * 40_000 + " word" * 3000, "x" * 9000], 10),
+        (["word " * 780 + "x" * 90_000 + " word" * 780], 20),  # at both ends, and only a few too many
     ],
 )
 def test_few_prompts_are_counted_until_the_budget_is_used(texts, most):
