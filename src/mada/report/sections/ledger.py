@@ -106,8 +106,8 @@ def _by_seat(kept: Kept) -> Iterator[Table]:
                 for title, ledger in several
             ),
             (
-                "Critics see responses in the order of the seats, unless the recipe shuffles them. Where one seat's "
-                "answers are taken up far more often than another's, critics go by place, not by what they read.",
+                "Critics see responses in the order of the seats, unless the recipe shuffles them. Unshuffled, where "
+                "one seat's answers are taken up far more often than another's, they go by place, not by content.",
             ),
         )
 
