@@ -8,24 +8,30 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
-from mada.grading.numerals import MAGNITUDE_WORDS, NUMBER_WORDS, Number, read_number, same_number
+from mada.grading.numerals import MAGNITUDE_WORDS, Number, read_number, read_number_words, same_number
 from mada.grading.spelling import one_spelling
 from mada.grading.units import Unit, split_unit
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _BASE = re.compile(
-    r"\(?(?P<digits>-?[0-9A-Z]*\d[0-9A-Z]*)\)?\s*_\s*(?:\{\s*(?P<braced>\d+)\s*\}|(?P<bare>\d+)|\{?\\text\{\s*(?P<word>[a-z]+)\s*\}\}?)"
+    r"(?:[a-zA-Z](?:_\{\w+\})?\s*=\s*)?\(?(?P<digits>-?[0-9A-Z]*\d[0-9A-Z]*)\)?"
+    r"\s*(?:_\s*|(?=\\text\{\s*(?:in )?base|(?:in )?base))(?P<base>[\w\s{}()\\]{1,40})"
 )
+_BASE_NAME = re.compile(r"(?:in )?(?:base)?\s*(?:(?P<digits>\d{1,3})|(?P<word>[a-z]+))")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}")
+_CLOCK_WITH_SECONDS = re.compile(r"\d{1,2}:\d{2}:\d{2}")
 _COLON = re.compile(
-    r"(?P<parts>\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)+)\s*(?:\\text\{)?\s*(?P<half>[ap]\.?\s?m\.?)?\s*\}?",
+    r"(?:\\text\{)?\s*(?P<parts>\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)+)\s*(?:\\text\{)?\s*(?P<half>[ap]\.?\s?m\.?)?\s*\}?",
     re.IGNORECASE,
 )
 _CHOICE = re.compile(r"(?:\\text\{)?\s*\(?\s*(?P<letter>[A-J])\s*\)?\s*\}?")
 _CHOICE_BEFORE_TEXT = re.compile(r"(?:\\text\{)?\s*(?:\(\s*([A-J])\s*\)|([A-J])\s*[.:)])[\s}]")
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _PUNCTUATION = re.compile(r"[^\w\s-]")
+# `ab-cd` and `fg'` are mathematics; the hyphen of a longer word (`three-quarters`) is part of it.
+_OPERATOR = re.compile(r"[+*/^=<>|!'_]|(?<![a-zA-Z]{4})-(?![a-zA-Z]{4})")
 _WORDS = re.compile(r"[^\W\d_]{2,}(?:[\s-]+[^\W\d_]+)*")
 _LOOSE_SPACE = re.compile(r"(?<![a-zA-Z])\s+|\s+(?![a-zA-Z])")
 
@@ -49,6 +55,19 @@ class Colon:
     def is_clock(self) -> bool:
         """Whether this can only be, or may well be, a time: times do not scale as ratios do."""
         return self.half_of_day is not None or _CLOCK.fullmatch(":".join(self.parts)) is not None
+
+    @property
+    def seconds(self) -> int | None:
+        """The time of day in seconds, or `None` if this is none; without a half of the day, as on a 24-hour clock."""
+        text = ":".join(self.parts)
+        if not (_CLOCK.fullmatch(text) or _CLOCK_WITH_SECONDS.fullmatch(text)):
+            return None
+        hours, minutes, *seconds = map(int, self.parts)
+        if hours > (12 if self.half_of_day else 24) or max(minutes, *seconds, 0) > 59:
+            return None
+        if self.half_of_day:
+            hours = hours % 12 + 12 * (self.half_of_day == "p")
+        return 3600 * hours + 60 * minutes + sum(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +102,6 @@ def read_answer(text: str) -> Answer:
         if unit and unit.symbol in MAGNITUDE_WORDS:
             number, unit = Number(number.value * MAGNITUDE_WORDS[unit.symbol], number.decimal), None
         return Answer(latex, quantity, unit=unit, number=number)
-    if unit and unit.letter:  # `3x m` is more likely a product than a quantity in metres
-        quantity, unit = latex, None
     return Answer(latex, quantity, unit=unit, words=_read_words(latex))
 
 
@@ -92,15 +109,17 @@ def compare_plainly(gold: Answer, given: Answer) -> bool | None:
     """Decide by the plain readings alone; `None` means that only algebra can tell."""
     if _key(gold.latex) == _key(given.latex):
         return True
-    if gold.unit and given.unit and gold.unit.contradicts(given.unit):
+    if (units := _units(gold, given)) == "contradict":
         return False
     if gold.base or given.base:
         return gold.base == given.base
     if gold.colon and given.colon:
         return _same_colon(gold.colon, given.colon)
-    if gold.choice and (leading := given.choice or _leading_choice(given.latex)):
-        return gold.choice == leading
-    if gold.unit and gold.unit.letter and not given.unit:
+    if gold.choice or given.choice:
+        one, other = (answer.choice or _leading_choice(answer.latex) for answer in (gold, given))
+        if one and other:
+            return one == other
+    if units == "variables":
         return None
     if gold.number and given.number:
         return same_number(gold.number, given.number)
@@ -112,12 +131,26 @@ def compare_plainly(gold: Answer, given: Answer) -> bool | None:
 
 
 def algebra_pair(gold: Answer, given: Answer) -> tuple[str, str]:
-    """Return what algebra compares: the quantities, but a lone letter of the reference is a variable, not a unit."""
-    if gold.unit and gold.unit.letter:
-        return gold.latex, given.latex
-    if given.unit and given.unit.letter and given.unit.symbol in gold.latex:
+    """Return what algebra compares: the quantities, or all of both where their units may be variables."""
+    if _units(gold, given) == "variables":
         return gold.latex, given.latex
     return gold.quantity, given.quantity
+
+
+def _units(gold: Answer, given: Answer) -> Literal["agree", "contradict", "variables"]:
+    """Say whether the units of two answers agree, contradict each other, or are variables of an expression."""
+    one, other = gold.unit, given.unit
+    if one and other:
+        if one.symbol == other.symbol:
+            return "agree"
+        if one.letter or other.letter:
+            return "variables"
+        return "contradict" if one.contradicts(other) else "agree"
+    if one and one.letter:
+        return "variables"
+    if other and other.letter:
+        return "agree" if gold.number and other.simple else "variables"
+    return "agree"
 
 
 def _key(latex: str) -> str:
@@ -129,18 +162,22 @@ def _read_base(latex: str) -> tuple[str, int] | None:
     match = _BASE.fullmatch(latex)
     if match is None:
         return None
-    base = int(match["braced"] or match["bare"]) if not match["word"] else int(NUMBER_WORDS.get(match["word"], 0))
-    return match["digits"].lstrip("0") or "0", base
+    name = _BASE_NAME.fullmatch(" ".join(re.sub(r"\\text|[{}()]", " ", match["base"]).split()))
+    if name is None:
+        return None
+    base = int(name["digits"]) if name["digits"] else read_number_words(name["word"])
+    return (match["digits"].lstrip("0") or "0", base) if base else None
 
 
 def _read_number_word(latex: str) -> Number | None:
     words = _read_words(latex)
-    return Number(NUMBER_WORDS[words.text]) if words and words.text in NUMBER_WORDS else None
+    value = read_number_words(words.text) if words else None
+    return None if value is None else Number(Fraction(value))
 
 
 def _read_words(latex: str) -> Words | None:
     unwrapped = _TEXT.sub(r" \1 ", latex)
-    if "\\" in unwrapped or "=" in unwrapped:
+    if "\\" in unwrapped or _OPERATOR.search(_TEXT.sub("", latex)):
         return None
     plain = " ".join(_PUNCTUATION.sub(" ", unwrapped).split())
     if not _WORDS.fullmatch(plain):
@@ -154,11 +191,23 @@ def _same_colon(gold: Colon, given: Colon) -> bool:
         return False
     if gold.parts == given.parts:
         return True
+    if gold.seconds is not None and given.seconds is not None:
+        if gold.half_of_day and given.half_of_day:
+            return gold.seconds == given.seconds
+        if gold.half_of_day or given.half_of_day:  # `4:30` may be either; `20:34` is in the evening
+            return gold.seconds == given.seconds or _face(gold) == _face(given)
+        if gold.is_clock or given.is_clock:
+            return gold.seconds == given.seconds
     if gold.is_clock or given.is_clock or len(gold.parts) != len(given.parts):
         return False
     first, second = ([read_number(part) for part in colon.parts] for colon in (gold, given))
     values = [(one.value, other.value) for one, other in zip(first, second, strict=True) if one and other]
     return all(one * values[0][1] == other * values[0][0] for one, other in values)
+
+
+def _face(time: Colon) -> int | None:
+    """Return what a clock of twelve hours shows, in seconds; `None` for a time that only 24 hours have."""
+    return None if time.seconds is None or int(time.parts[0]) > 12 else time.seconds % 43_200
 
 
 def _leading_choice(latex: str) -> str | None:

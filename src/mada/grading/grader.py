@@ -6,6 +6,7 @@ such pairs keep all workers busy, one more worker is started for newcomers. So h
 """
 
 import asyncio
+import logging
 import os
 import threading
 from collections import OrderedDict, deque
@@ -18,7 +19,7 @@ from mada.errors import GradingError
 from mada.grading.answer import algebra_pair, compare_plainly, read_answer
 from mada.grading.extraction import extract_answer
 from mada.grading.spelling import nesting
-from mada.grading.workers import Nursery, Worker, WorkerDiedError
+from mada.grading.worker_pool import InProcess, NoMoreWorkersError, Worker, WorkerDiedError, WorkerPool
 
 Reason = Literal["equal", "not equal", "no answer", "unparsable", "timed out"]
 
@@ -28,6 +29,8 @@ MAX_NESTING = 16  # brackets in brackets; parsing slows with every level, and no
 MAX_CRASHES = 2
 MAX_DEATHS = 20
 REMEMBERED = 50_000
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ class Grader:
             raise GradingError(f"the grading time limit must be a positive number of seconds, got {time_limit}")
         self.time_limit = time_limit
         self._slots = workers or _cores()
-        self._nursery = Nursery()
+        self._most_threads = self._slots + 1
+        self._pool = WorkerPool()
         self._changed = threading.Condition()
         self._quick: deque[_Comparison] = deque()
         self._slow: deque[_Comparison] = deque()
@@ -69,7 +73,7 @@ class Grader:
         self._idle = 0
         self._remembered: OrderedDict[tuple[str, str], Future[Reason]] = OrderedDict()
         self._threads: list[threading.Thread] = []
-        self._workers: dict[int, Worker] = {}
+        self._workers: dict[int, Worker | InProcess] = {}  # by the thread that asks
         self._closed = False
         self._process = os.getpid()
 
@@ -125,7 +129,7 @@ class Grader:
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers alive now, for monitoring and for tests that kill them."""
         with self._changed:
-            return [worker.pid for worker in self._workers.values()]
+            return [worker.pid for worker in self._workers.values() if isinstance(worker, Worker)]
 
     def close(self, *, abandon: bool = False) -> None:
         """Stop the workers: when all that was submitted is graded, or, with `abandon`, after what they are doing."""
@@ -139,7 +143,9 @@ class Grader:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
-        self._nursery.close()
+        while self._workers:  # those of calling threads
+            self._workers.popitem()[1].close()
+        self._pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -188,16 +194,32 @@ class Grader:
     def _enqueue(self, comparison: _Comparison) -> None:
         with self._changed:
             self._quick.append(comparison)
-            wanted = self._slots + (self._slow_running == self._slots)
+            wanted = min(self._slots + (self._slow_running == self._slots), self._most_threads)
             if self._idle < len(self._quick) and len(self._threads) < wanted:
-                self._start_slot()
+                self._start_thread()
             self._changed.notify()
+            if self._threads or comparison not in self._quick:
+                return
+            self._quick.remove(comparison)
+        while not self._settle(comparison):
+            pass
 
-    def _start_slot(self) -> None:
-        slot = len(self._threads)
-        thread = threading.Thread(target=self._serve_slot, name=f"mada-grader-{slot}", args=(slot,), daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._serve, name=f"mada-grader-{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as refusal:  # no more threads, says the system
+            self._work_with_fewer(len(self._threads), refusal)
+        else:
+            self._threads.append(thread)
+
+    def _work_with_fewer(self, threads: int, refusal: Exception) -> None:
+        """Go on with the threads there are, and say so once."""
+        if self._most_threads > self._slots:
+            went_on = f"with {threads} of {self._slots} workers" if threads else "without worker processes, slowly"
+            _log.warning("grading goes on %s: the system refuses more (%s)", went_on, refusal)
+        self._slots = max(1, min(self._slots, threads))
+        self._most_threads = min(self._slots, threads)
 
     def _take(self) -> _Comparison | None:
         """Return the next comparison, the quick lane first; `None` when the grader is closed and empty."""
@@ -214,46 +236,74 @@ class Grader:
                 self._changed.wait()
                 self._idle -= 1
 
-    def _serve_slot(self, slot: int) -> None:
+    def _serve(self) -> None:
         while comparison := self._take():
             slow = comparison.put_aside
-            try:
-                reason = self._ask_worker(slot, comparison)
-            except Exception as error:  # whatever it is, the one who waits for this grade must hear of it
-                comparison.reason.set_exception(error)
-            else:
-                if reason is not None:
-                    comparison.reason.set_result(reason)
+            settled = self._settle(comparison)
             with self._changed:
+                if not settled:
+                    (self._slow if comparison.put_aside else self._quick).append(comparison)
                 self._slow_running -= slow
                 self._changed.notify_all()
-        if worker := self._workers.pop(slot, None):
+                if threading.current_thread() not in self._threads:  # there is no worker for this thread
+                    return
+        if worker := self._workers.pop(threading.get_ident(), None):
             worker.close()
 
-    def _ask_worker(self, slot: int, comparison: _Comparison) -> Reason | None:
-        """Ask until there is a reason; `None` when the comparison was put back into a lane."""
-        worker = self._workers.get(slot) or self._nursery.raise_worker()
-        with self._changed:
-            self._workers[slot] = worker
+    def _settle(self, comparison: _Comparison) -> bool:
+        """Ask this thread's worker once; say whether the comparison has its reason, or the error that prevents one."""
+        try:
+            reason = self._ask_worker(comparison)
+        except Exception as error:  # whatever it is, the one who waits for this grade must hear of it
+            comparison.reason.set_exception(error)
+            return True
+        if reason is not None:
+            comparison.reason.set_result(reason)
+        return reason is not None
+
+    def _ask_worker(self, comparison: _Comparison) -> Reason | None:
+        """Return the reason, or `None` when the comparison is to be tried again."""
+        worker = self._own_worker()
+        if worker is None:
+            return None
         limit = self.time_limit if comparison.put_aside else min(FIRST_SLICE, self.time_limit)
         try:
             return worker.ask(comparison.gold, comparison.given, limit=limit)  # type: ignore[return-value]
         except WorkerDiedError as death:
             with self._changed:
-                self._workers.pop(slot).close()
-            return self._after_death(comparison, death, final=limit == self.time_limit)
+                self._workers.pop(threading.get_ident()).close()
+            return _after_death(comparison, death, final=limit == self.time_limit)
 
-    def _after_death(self, comparison: _Comparison, death: WorkerDiedError, *, final: bool) -> Reason | None:
-        comparison.deaths += 1
-        comparison.crashes += death.crashed
-        if comparison.crashes >= MAX_CRASHES:
-            return "unparsable"
-        if (death.timed_out and final) or comparison.deaths >= MAX_DEATHS:
-            return "timed out"
-        comparison.put_aside = comparison.put_aside or death.timed_out
+    def _own_worker(self) -> Worker | InProcess | None:
+        """Return this thread's worker; `None` when there can be none, and other threads have theirs."""
+        worker = self._workers.get(threading.get_ident())
+        if worker is not None:
+            return worker
+        try:
+            worker = self._pool.start_worker()
+        except NoMoreWorkersError as refusal:
+            with self._changed:
+                thread = threading.current_thread()
+                self._work_with_fewer(len(self._workers), refusal)
+                if self._workers and thread in self._threads:
+                    self._threads.remove(thread)
+                    return None
+            worker = InProcess()
         with self._changed:
-            (self._slow if comparison.put_aside else self._quick).append(comparison)
-        return None
+            self._workers[threading.get_ident()] = worker
+        return worker
+
+
+def _after_death(comparison: _Comparison, death: WorkerDiedError, *, final: bool) -> Reason | None:
+    """Return what a worker's death says of the pair it worked on, or `None` when the pair is to be tried again."""
+    comparison.deaths += 1
+    comparison.crashes += death.crashed
+    if comparison.crashes >= MAX_CRASHES:
+        return "unparsable"
+    if (death.timed_out and final) or comparison.deaths >= MAX_DEATHS:
+        return "timed out"
+    comparison.put_aside = comparison.put_aside or death.timed_out
+    return None
 
 
 def _known(reason: Reason) -> Future[Reason]:

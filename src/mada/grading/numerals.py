@@ -27,11 +27,14 @@ _QUOTIENT = re.compile(
     rf"(?P<sign>[+-]?)\s*(?:(?P<whole>\d+)\s+)?(?P<top>{_DECIMAL})\s*/\s*(?P<bottom>[+-]?{_DECIMAL})"
 )
 
-_WORDS = (
+_ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen twenty"
+    "seventeen eighteen nineteen"
 )
-NUMBER_WORDS = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SMALL = {word: value for value, word in enumerate(_ONES.split())} | {
+    word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
+}
 MAGNITUDE_WORDS = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 
@@ -87,6 +90,28 @@ def _read_fraction(text: str) -> Number | None:
         return None
     value = Fraction(match["whole"] or 0) + top / bottom
     return Number(-value if match["sign"] == "-" else value)
+
+
+def read_number_words(words: str) -> int | None:
+    """Read a number in words below a million, small letters and no hyphens: `one thousand two hundred and five`."""
+    total = group = 0
+    last = None  # the value of the word before: what may follow depends on it
+    for word in words.split():
+        value = _SMALL.get(word, MAGNITUDE_WORDS.get(word))
+        if word == "and" and last in (100, 1000):
+            continue
+        if value is None or value > 1000:
+            return None
+        if value == 1000 and group > 0 and total == 0:
+            total, group = 1000 * group, 0
+        elif value == 100 and 0 < group < 10 and last is not None and last < 10:
+            group *= 100
+        elif value < 100 and (last in (None, 100, 1000) or (last in range(20, 100) and 0 < value < 10)):
+            group += value
+        else:
+            return None
+        last = value
+    return None if last is None or words.endswith(" and") else total + group
 
 
 def same_number(gold: Number, given: Number) -> bool:

@@ -17,7 +17,8 @@ _CHARACTERS = str.maketrans(
         "≤": r"\le ", "⩽": r"\le ", "≥": r"\ge ", "⩾": r"\ge ", "≠": r"\ne ", "≈": r"\approx ",
         "π": r"\pi ", "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ", "λ": r"\lambda ", "ω": r"\omega ",
         "∞": r"\infty ", "±": r"\pm ", "∓": r"\mp ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ",
-        "∅": r"\emptyset ", "°": r"^{\circ}", "º": r"^{\circ}", "′": "'", "’": "'", "‘": "'",
+        "∅": r"\emptyset ", "∨": r"\lor ", "∧": r"\land ", "⟨": "(", "⟩": ")",
+        "°": r"^{\circ}", "º": r"^{\circ}", "′": "'", "’": "'", "‘": "'",
         "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}",
         "⅕": r"\frac{1}{5}", "⅖": r"\frac{2}{5}", "⅗": r"\frac{3}{5}", "⅘": r"\frac{4}{5}", "⅛": r"\frac{1}{8}",
         "％": "%", "＄": "$", "€": "", "£": "", "¥": "", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u3000": " ",
@@ -35,6 +36,7 @@ _UNICODE_ROOT = re.compile(r"√\s*(?:\((?P<inside>[^()]*)\)|(?P<atom>\d+(?:\.\d
 _DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
 
 _FUNCTION = "(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|ln|log|exp|lcm|gcd|max|min"
+_CHINESE = "\u4e00-\u9fff"
 _THIN_SPACE = r"(?<!\\)\\[,;:> ]|~|\\(?:thinspace|enspace|medspace)(?![a-zA-Z])"
 
 # Commands that change the look alone, written away or written one way. The order matters.
@@ -42,7 +44,20 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|mathstrut|strut|phantom\{[^{}]*\})(?![a-zA-Z])", ""),
-        (r"^\s*(?:\\approx|\\simeq|~)\s*", ""),
+        (r"\\(?:text)?color\s*(?:\[[^\]]*\])?\s*\{[^{}]*\}", ""),
+        (r"\\(?:bf|rm|it|sf|tt|bfseries|boldmath|(?:L|l)arge|LARGE|(?:H|h)uge|small)(?![a-zA-Z])(?!\s*\{)", ""),
+        (r"^\s*\{([^{},]*)\}\s*$", r"\1"),
+        (r"^\s*(?:\\approx|\\simeq|~|=)\s*", ""),
+        (r"\\lg(?![a-zA-Z])", r"\\log_{10} "),
+        (r"\\langle(?![a-zA-Z])", "("),
+        (r"\\rangle(?![a-zA-Z])", ")"),
+        (r"(?:\\(?:text|mathbin|mathrel)\s*)?\{\s*:\s*\}|\\colon(?![a-zA-Z])", ":"),
+        (r"\\(?:mathrm|rm)\s*\{\s*([ei])\s*\}", r"\1"),
+        (r"_\s*\{\s*\\(max|min)\s*\}|_\s*\\(max|min)(?![a-zA-Z])", r"_{\1\2}"),
+        (r"^\s*\\(max|min)(?![a-zA-Z])[^=<>]{0,20}=", r"\\text{\1}="),
+        (r"\\vee(?![a-zA-Z])", r"\\lor "),
+        (r"\\wedge(?![a-zA-Z])", r"\\land "),
+        (rf"(?<=[\d}})%])\s*([{_CHINESE}]+)$", r"\\text{\1}"),
         (r"\\(?:big|Big|bigg|Bigg)[lrm]?(?![a-zA-Z])", ""),
         (r"\\(?:left|right|middle)\s*\.", ""),
         (r"\\(?:left|right|middle)(?![a-zA-Z])", ""),
@@ -58,16 +73,16 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\rbrack(?![a-zA-Z])", "]"),
         (r"\\(?:text(?:normal|rm|it|bf|sf|tt|sc)|math(?:rm|it|bf|sf)|mbox|hbox|rm|bf|it)\s*\{", r"\\text{"),
         (r"\\text\s+\{", r"\\text{"),
-        (r",?\s*\\text\{\s*,?\s*(?i:and|or)\s*\}\s*", ", "),
         (rf"\\operatorname\*?\s*\{{\s*({_FUNCTION})\s*\}}", r"\\\1 "),
         (r"\^\s*(?:\{\s*\\(?:circ|degree)\s*\}|\\(?:circ|degree)(?![a-zA-Z]))|\\degree(?![a-zA-Z])", "°"),
-        (r"\\boxed\s*\{([^{}]*)\}", r"\1"),
+        (r"\\text\{\s*degrees?\s*\}", "°"),
         (r",\s*\\!\s*(?=\d{3}(?!\d))", "\N{THIN SPACE}"),
         (r"(?<!\\)\\!", ""),
         (r"\{\s*,\s*\}(?=\d{3}(?!\d))", "\N{THIN SPACE}"),
         (r"\{\s*,\s*\}", ","),
         (rf"(?<=\d)(?:{_THIN_SPACE})\s*(?=\d{{3}}(?!\d))", "\N{THIN SPACE}"),
         (rf"{_THIN_SPACE}|\\(?:quad|qquad|hspace\{{[^{{}}]*\}})(?![a-zA-Z])", " "),
+        (r"\\text\{(\s*[-+]?\d(?:[^{}a-zA-Z:]|\s(?:and|or)\s)*)\}", r"\1"),
         (r"\\(?:%|text\{\s*(?:percent|%|\\%)\s*\})|\bpercent\b", "%"),
         (r"\\(?:\$|text\{\s*\\?\$\s*\})", ""),
         (r"\\(?:cdots|ldots|dots)(?![a-zA-Z])", r"\\ldots "),
@@ -96,6 +111,17 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 
+# What joins inequalities, and what joins the entries of a list.
+_INEQUALITY = re.compile(r"[<>]|\\(?:le|ge|ne|lt|gt)(?![a-zA-Z])")
+_OR = re.compile(r",?\s*(?:\\text\{\s*,?\s*(?i:or)\s*\}|(?<=\s)or(?=\s))\s*")
+_AND = re.compile(r",?\s*(?:\\text\{\s*,?\s*(?i:and)\s*\}|(?<=\s)and(?=\s))\s*")
+_LIST_WORD = re.compile(
+    r",?\s*\\text\{\s*,?\s*(?i:and|or)\s*\}\s*|(?<=[\d})])\s+(?:and|or)\s+(?=[-\d(\\])|\s*\\lor(?![a-zA-Z])\s*"
+)
+
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_PARENTHESIS = re.compile(r"\\.|[()]", re.DOTALL)
+_WRAPPER = re.compile(r"(?<!\\)\\(?P<name>underline|fbox|framebox|boxed|boldsymbol|bm|mathbf|mathit)\s*\{")
 _ATOM = r"(\d|[a-zA-Z](?![a-zA-Z])|\\pi(?![a-zA-Z]))"
 _BARE_ARGUMENT = re.compile(rf"\\frac\s*(?:{_ATOM}\s*{_ATOM}|{_ATOM}\s*\{{([^{{}}]*)\}}|\{{([^{{}}]*)\}}\s*{_ATOM})")
 _BARE_ROOT = re.compile(r"\\sqrt\s*(\d+|[a-zA-Z])(?![a-zA-Z])")
@@ -113,10 +139,12 @@ def one_spelling(answer: str) -> str:
     text = _SUBSCRIPT_RUN.sub(lambda run: f"_{{{run[0].translate(_SUBSCRIPTS)}}}", text)
     text = text.translate(_CHARACTERS)
     text = _UNICODE_ROOT.sub(lambda root: f"\\sqrt{{{root['inside'] or root['atom']}}}", text)
-    text = _without_delimiters(text)
+    text = _unwrapped(_without_delimiters(text))
     for pattern, replacement in _LOOKS:
         text = pattern.sub(replacement, text)
     text = text.replace("$", "")
+    inequality = _INEQUALITY.search(text)
+    text = _AND.sub(r" \\land ", _OR.sub(r" \\lor ", text)) if inequality else _LIST_WORD.sub(", ", text)
     for pattern, replacement in _PLAIN:
         text = pattern.sub(replacement, text)
     text = _without_doubled_parentheses(text)
@@ -127,7 +155,7 @@ def one_spelling(answer: str) -> str:
     text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
     if not any(bracket in text for bracket in ("(", "[", r"\{")):  # in a set or a point, commas separate
         text = _COMMA_THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
-    return _SPACE.sub(" ", text).strip().rstrip(".,;:").strip()
+    return _SPACE.sub(" ", text).strip().rstrip(".,;:\\ ").strip()
 
 
 def _without_delimiters(text: str) -> str:
@@ -145,20 +173,46 @@ def _without_delimiters(text: str) -> str:
     return text
 
 
+def _unwrapped(text: str) -> str:
+    """Take off the boxes, lines and bold type around mathematics; bold words stay words."""
+    if not _WRAPPER.search(text):
+        return text
+    closing = _closings(text, _BRACE)
+    edits: dict[int, tuple[int, str]] = {}  # where a piece begins: where it ends, and what replaces it
+    for wrapper in _WRAPPER.finditer(text):
+        end = closing.get(wrapper.end() - 1, len(text))
+        word = wrapper["name"].startswith("math") and text[wrapper.end() : end].isalpha()
+        edits[wrapper.start()] = wrapper.end(), r"\text{" if word else ""
+        if not word:
+            edits[end] = end + 1, ""
+    pieces: list[str] = []
+    place = 0
+    for start, (end, replacement) in sorted(edits.items()):
+        pieces += text[place:start], replacement
+        place = end
+    return "".join([*pieces, text[place:]])
+
+
 def _without_doubled_parentheses(text: str) -> str:
     """Write `((x))` as `(x)`: the grammar's time doubles with every needless level."""
     if "((" not in text:
         return text
-    closing: dict[int, int] = {}
-    opened: list[int] = []
-    for place, character in enumerate(text):
-        if character == "(":
-            opened.append(place)
-        elif character == ")" and opened:
-            closing[opened.pop()] = place
+    closing = _closings(text, _PARENTHESIS)
     needless = {start for start, end in closing.items() if closing.get(start + 1) == end - 1}
     dropped = needless | {closing[start] for start in needless}
     return "".join(character for place, character in enumerate(text) if place not in dropped)
+
+
+def _closings(text: str, bracket: re.Pattern[str]) -> dict[int, int]:
+    """Return where each open bracket is closed."""
+    closing: dict[int, int] = {}
+    opened: list[int] = []
+    for match in bracket.finditer(text):
+        if match[0] in "({":
+            opened.append(match.start())
+        elif match[0] in ")}" and opened:
+            closing[opened.pop()] = match.start()
+    return closing
 
 
 def nesting(text: str) -> int:

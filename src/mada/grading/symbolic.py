@@ -3,15 +3,20 @@
 math-verify's own extraction is left out on purpose: it merges boxes that stand close together, reads boxes inside
 unfinished thinking, strips trailing letters as units, and hands plain text to SymPy's parser, which evaluates it as
 Python. Here an answer goes through the LaTeX grammar alone, so nothing a model writes is ever executed.
+
+Two things are told before any algebra: that an answer is hopeless (`9^{9^{9^9}}` parses at once and would be computed
+until the time limit; adding up logarithms tells), and that two expressions differ at a point, hence are unequal.
 """
 
 # pyright: basic
 # (the three libraries below carry no types)
 import logging
+import math
 import re
 from functools import lru_cache
 from typing import Any, Literal
 
+import mpmath
 from latex2sympy2_extended.latex2sympy2 import (
     ConversionConfig,
     NormalizationConfig,
@@ -19,10 +24,33 @@ from latex2sympy2_extended.latex2sympy2 import (
     normalize_latex,
 )
 from math_verify import verify
-from math_verify.grader import should_treat_as_complex
-from sympy import Basic, Derivative, Symbol
-
-from mada.grading.magnitude import differ_at_a_point, is_hopeless
+from sympy import (
+    Abs,
+    Basic,
+    Derivative,
+    Eq,
+    Expr,
+    Float,
+    I,
+    Integral,
+    Intersection,
+    Interval,
+    Limit,
+    MatrixBase,
+    Pow,
+    Product,
+    Rational,
+    Set,
+    Sum,
+    Symbol,
+    Tuple,
+    UnevaluatedExpr,
+    Union,
+    factorial,
+    log,
+)
+from sympy.core.function import AppliedUndef
+from sympy.core.numbers import NumberSymbol
 
 Equivalence = Literal["equal", "not equal", "unparsable", "timed out"]
 
@@ -35,7 +63,20 @@ _COMMAND = re.compile(r"\\(?:text\{[^{}]*\}|[a-zA-Z]+)")
 # The grammar takes E for Euler's number and then stumbles over its subscript.
 _SUBSCRIPTED_E = re.compile(r"(?<![a-zA-Z\\])([eE])(?=\s*_)")
 
+# The grammar drops primes; a primed letter is another variable.
+_PRIMED = re.compile(r"([a-zA-Z])('+)(?!\s*[('_])")
+
 _MEMBERSHIP = re.compile(r"^[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")
+_MEMBER_OF = re.compile(r"(?P<name>[a-zA-Z])\s*\\in(?![a-zA-Z])\s*(?P<set>.*)")
+_SET_BUILDER = re.compile(
+    r"\\\{\s*(?P<name>[a-zA-Z])\s*(?:\\in(?![a-zA-Z])(?P<within>[^:|]*?))?(?:\\mid(?![a-zA-Z])|[:|])(?P<condition>.*)\\\}"
+)
+_LOGIC = re.compile(r"\\(?:lor|land)(?![a-zA-Z])")
+
+MAX_DIGITS = 1e8  # computing so many takes longer than any sensible time limit
+DIFFERENT = 1e-4  # relative; well above the tolerance for decimals
+
+_UNLIKE_NUMBERS = (Integral, Sum, Product, Limit, Derivative, UnevaluatedExpr)
 
 # Both libraries warn that their own time limits are off. They are: the worker's limit kills the process.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
@@ -45,6 +86,14 @@ logging.getLogger("latex2sympy2_extended").setLevel(logging.CRITICAL)
 def symbolic_equivalence(gold: str, given: str) -> Equivalence:
     """Compare two answers in the one spelling as mathematics."""
     fold_case = not (_has_both_cases(gold) or _has_both_cases(given))
+    if _is_condition(gold) or _is_condition(given):
+        one, other = _solutions(gold, fold_case=fold_case), _solutions(given, fold_case=fold_case)
+        if one is not None and other is not None:
+            names = [_free_letters(latex) for latex in (gold, given)]
+            if all(names) and names[0] != names[1]:
+                return "not equal"
+            equal = one == other or verify(one, other, timeout_seconds=None)
+            return "equal" if equal else "not equal"
     gold_expression, given_expression = _parse(gold, fold_case=fold_case), _parse(given, fold_case=fold_case)
     if gold_expression is None or given_expression is None:
         return "unparsable"
@@ -52,29 +101,111 @@ def symbolic_equivalence(gold: str, given: str) -> Equivalence:
         return "timed out"
     if differ_at_a_point(gold_expression, given_expression):
         return "not equal"
-    equal = verify(gold_expression, given_expression, allow_set_relation_comp=True, timeout_seconds=None)
-    return "equal" if equal else "not equal"
+    gold_expression, given_expression = (
+        _like(gold_expression, given_expression),
+        _like(given_expression, gold_expression),
+    )
+    return "equal" if _verify(gold_expression, given_expression) else "not equal"
+
+
+def _verify(gold: Any, given: Any) -> bool:
+    """Ask math-verify; then again with positive variables, if roots or logarithms have any: √(ab) is √a·√b."""
+    if verify(gold, given, allow_set_relation_comp=True, timeout_seconds=None):
+        return True
+    if not all(isinstance(one, Basic) and not one.has(Abs) for one in (gold, given)):
+        return False
+    if not any(part.free_symbols for one in (gold, given) for part in one.atoms(Pow, log) if _needs_sign(part)):
+        return False
+    positive = {name: Symbol(str(name), positive=True) for name in gold.free_symbols | given.free_symbols}
+    gold, given = gold.xreplace(positive), given.xreplace(positive)
+    return bool(verify(gold, given, allow_set_relation_comp=True, timeout_seconds=None))
+
+
+def _needs_sign(part: Any) -> bool:
+    return isinstance(part, log) or part.exp.is_integer is False
+
+
+def _like(answer: Any, other: Any) -> Any:
+    """Give an answer the other's form: a column becomes a tuple, `(1,2)` a point, and `f(x) = …` names y."""
+    if isinstance(answer, MatrixBase) and answer.cols == 1 and isinstance(other, (Tuple, Interval)):
+        return Tuple(*answer)
+    if isinstance(answer, Interval) and isinstance(other, MatrixBase) and answer.left_open and answer.right_open:
+        return Tuple(answer.start, answer.end)
+    if not (isinstance(answer, Eq) and isinstance(other, Eq) and other.lhs == Symbol("y", real=True)):
+        return answer
+    is_function = isinstance(answer.lhs, AppliedUndef) and len(answer.lhs.args) == 1
+    return Eq(other.lhs, answer.rhs, evaluate=False) if is_function else answer
+
+
+def _free_letters(latex: str) -> set[str]:
+    """Return the variables of a condition; a set-builder binds its own."""
+    return set() if _SET_BUILDER.fullmatch(latex) else set(filter(str.isalpha, _COMMAND.sub("", latex)))
+
+
+def _is_condition(latex: str) -> bool:
+    return bool(_LOGIC.search(latex) or _SET_BUILDER.fullmatch(latex))
+
+
+def _solutions(latex: str, *, fold_case: bool) -> Set | None:
+    """Return the set that a set-builder, a condition on one variable, or a set stands for; else `None`."""
+    builder = _SET_BUILDER.fullmatch(latex)
+    if builder:
+        inner = _condition(builder["condition"], builder["name"], fold_case=fold_case)
+        within = _parse(builder["within"], fold_case=fold_case) if builder["within"] else inner
+        return Intersection(within, inner) if isinstance(within, Set) and inner is not None else None
+    parsed = None if _LOGIC.search(latex) else _parse(latex, fold_case=fold_case)
+    return parsed if isinstance(parsed, Set) else _condition(latex, None, fold_case=fold_case)
+
+
+def _condition(latex: str, name: str | None, *, fold_case: bool) -> Set | None:
+    """Return where a condition on one variable holds: `or` joins, `and` and commas cut."""
+    united: list[Set] = []
+    for alternative in latex.split(r"\lor "):
+        cut: list[Set] = []
+        for atom in re.split(r"\\land |,", alternative):
+            member = _MEMBER_OF.fullmatch(atom.strip())
+            relation = _parse(member["set"] if member else atom.strip(), fold_case=fold_case)
+            names = {member["name"]} if member else {str(one) for one in getattr(relation, "free_symbols", ())}
+            if len(names) != 1 or (name is not None and {name} != names):
+                return None
+            name = names.pop()
+            try:
+                cut.append(relation if isinstance(relation, Set) else relation.as_set())
+            except Exception:  # SymPy raises all kinds of errors for relations that it cannot solve
+                return None
+        united.append(Intersection(*cut))
+    return Union(*united)
 
 
 @lru_cache(maxsize=4096)
 def _parse(latex: str, *, fold_case: bool) -> Any:
     """Parse one answer into a SymPy object, or `None`. Kept, because the responses of a group share a reference."""
     latex = latex.replace("°", r"^{\circ}").replace("%", r"\%").replace(r"_{\odot}", r"_{\text{sun}}")
-    latex = _MEMBERSHIP.sub("", latex)
+    latex = _PRIMED.sub(lambda match: f"{match[1]}_{{{'p' * len(match[2])}}}", _MEMBERSHIP.sub("", latex))
     latex = normalize_latex(_SUBSCRIPTED_E.sub(r"\\text{\1}", latex), _NORMALISATION)
     for candidate in dict.fromkeys((latex, _last_side(latex))):
         try:
             expression = latex2sympy(
                 candidate,
-                is_real=not should_treat_as_complex(candidate),
-                convert_degrees=False,
+                is_real=True,
+                convert_degrees=True,
                 normalization_config=None,
                 conversion_config=ConversionConfig(lowercase_symbols=fold_case),
             )
-            return _name_derivatives(expression)
+            return _imaginary(_name_derivatives(expression), latex)
         except Exception:  # the grammar raises bare `Exception` for whatever it cannot read
             continue
     return None
+
+
+def _imaginary(expression: Any, latex: str) -> Any:
+    """Make the letter i the imaginary unit, unless it counts the terms of a sum."""
+    letters = _COMMAND.sub("", latex)
+    if "i" not in letters or "I" in letters or is_hopeless(expression):
+        return expression
+    if not isinstance(expression, (Basic, MatrixBase)) or expression.has(Sum, Product):
+        return expression
+    return expression.xreplace({name: I for name in expression.free_symbols if str(name) == "i"})
 
 
 def _name_derivatives(expression: Any) -> Any:
@@ -95,3 +226,67 @@ def _last_side(latex: str) -> str:
     if latex.count("=") < 2 or "," in latex or ";" in latex:
         return latex
     return latex.rpartition("=")[2]
+
+
+def is_hopeless(expression: object) -> bool:
+    """Say whether some power or factorial in an expression has too many digits to be computed."""
+    return isinstance(expression, Basic) and _digits(expression) > MAX_DIGITS
+
+
+def _digits(expression: Basic) -> float:
+    """Estimate the most digits any number in an expression needs, along with the expression's own size."""
+    return _measure(expression)[1]
+
+
+def _measure(expression: Basic) -> tuple[float, float]:
+    """Return (log10 of the expression's size, most digits of any part); a size of 0 where there is none to tell."""
+    if isinstance(expression, Rational):
+        size = math.log10(max(abs(expression.p), expression.q, 1))
+        return size, size
+    if isinstance(expression, NumberSymbol) or not expression.args:
+        return 0.0, 0.0
+    measured = [_measure(part) for part in expression.args if isinstance(part, Basic)]
+    sizes, worst = [size for size, _ in measured], max((digits for _, digits in measured), default=0.0)
+    size = 0.0
+    if expression.is_Pow:
+        size = sizes[0] * _from_log10(sizes[1])
+    elif isinstance(expression, factorial):
+        size = _from_log10(sizes[0]) * max(sizes[0] - 0.434, 0.0)
+    elif expression.is_Mul:
+        size = sum(sizes)
+    elif expression.is_Add:
+        size = max(sizes, default=0.0)
+    return size, max(worst, size)
+
+
+def _from_log10(size: float) -> float:
+    return 10.0**size if size < 300 else math.inf
+
+
+def differ_at_a_point(gold: object, given: object) -> bool:
+    """Say whether two expressions have clearly different values at some point; variables go by their names."""
+    if not (isinstance(gold, Expr) and isinstance(given, Expr)):
+        return False
+    if isinstance(gold, Symbol) or isinstance(given, Symbol):  # may be a word, which math-verify spells out
+        return False
+    if gold.has(*_UNLIKE_NUMBERS) or given.has(*_UNLIKE_NUMBERS):
+        return False
+    # Positive, so that roots and logarithms stay real; fixed, so that a grade never depends on chance.
+    variables = gold.free_symbols | given.free_symbols
+    points = {name: 0.4142 + 0.618 * place for place, name in enumerate(sorted(map(str, variables)), start=1)}
+    at: Any = {variable: points[str(variable)] for variable in variables}
+    one, other = _value(gold, at), _value(given, at)
+    if one is None or other is None:
+        return False
+    return abs(one - other) > DIFFERENT * max(abs(one), abs(other))
+
+
+def _value(expression: Expr, at: Any) -> Any:
+    """Evaluate to a number of any size, or `None` where there is none or all its digits cancelled out."""
+    try:
+        parts = [Float(part) for part in expression.evalf(15, subs=at).as_real_imag()]
+    except (TypeError, ValueError, ArithmeticError, AttributeError):
+        return None
+    if any(part._prec == 1 or not part.is_finite for part in parts):
+        return None
+    return mpmath.mpc(*[part._to_mpmath(53) for part in parts])

@@ -1,26 +1,34 @@
 r"""Units behind a quantity: references leave them out, models write them in.
 
 `1.6 \text{ cm}` answers a reference `1.6`. A unit is dropped when one side has none; two measures that are both known
-and differ (5 cm against 5 m) contradict each other; anything else (5 apples against 5 pieces) does not.
+and differ (5 cm against 5 m, 5 cm against 5 cm²) contradict each other; anything else (5 apples against 5 pieces) does
+not. Letters without `\text` are a unit only behind a number alone, and `5 m` or `2mg` may as well be a product: such
+letters count as a unit where the other side has the same one, or where a reply has them and the reference is a number.
 """
 
 import re
 from dataclasses import dataclass
 
 _NAMES = {
-    "mm": "millimeter millimetre", "cm": "centimeter centimetre", "m": "meter metre", "km": "kilometer kilometre",
+    "mm": "millimeter millimetre 毫米", "cm": "centimeter centimetre 厘米", "m": "meter metre 米",
+    "km": "kilometer kilometre 千米 公里",
     "in": "inch inche", "ft": "foot feet", "yd": "yard", "mi": "mile",
-    "mg": "milligram", "g": "gram gm", "kg": "kilogram", "lb": "pound", "oz": "ounce",
-    "ms": "millisecond", "s": "second sec", "min": "minute", "h": "hour hr", "day": "day", "week": "week",
-    "month": "month", "yr": "year",
-    "mL": "milliliter millilitre ml", "L": "liter litre l", "gal": "gallon",
+    "mg": "milligram", "g": "gram gm 克", "kg": "kilogram 千克 公斤", "lb": "pound", "oz": "ounce",
+    "ms": "millisecond", "s": "second sec 秒", "min": "minute 分钟", "h": "hour hr 小时", "day": "天",
+    "week": "周",
+    "month": "", "yr": "year 年",
+    "mL": "milliliter millilitre ml 毫升", "L": "liter litre l 升", "gal": "gallon",
     "Hz": "hertz", "N": "newton", "J": "joule", "W": "watt", "V": "volt", "A": "ampere amp", "K": "kelvin",
     "Pa": "pascal", "kPa": "", "eV": "electronvolt", "keV": "", "MeV": "", "kHz": "", "MHz": "", "GHz": "",
     "kJ": "", "kW": "", "mol": "mole",
     "cent": "", "dollar": "usd buck", "nm": "nanometer nanometre", "erg": "", "mph": "", "AU": "", "pc": "parsec",
-    "degree": "deg",
+    "degree": "deg", "yuan": "元",
 }  # fmt: skip
 _SYMBOL = {name: symbol for symbol, names in _NAMES.items() for name in (symbol, *names.split())}
+
+# Symbols that are as often products of variables. A lone letter is a unit only when written as one (`\text{m}`).
+_PRODUCTS = frozenset(["mg", "ms", "pc", "eV", "mi", "gm", "Pa", "nm"])
+_LETTERS = "mgshlLNJWVAK"
 
 _POWER = r"(?:\s*\^\s*(?:\{\s*[-+]?\d+\s*\}|\d))?"
 # One way to match every gap, or a long row of units takes exponential time.
@@ -30,22 +38,31 @@ _WRAPPED = rf"(?:\\mu\s*)?(?:{_IN_TEXT}|\\(?:Omega|AA)(?![a-zA-Z])|[MLR]_\{{?\\o
 _WRAPPED_TAIL = re.compile(rf"(?P<unit>{_WRAPPED}(?:{_BETWEEN}{_WRAPPED})*)$")
 _COUNTS = "units?|points?|people|persons?|students?|ways?|square|cubic|sq|cu|hundred|thousand|million|billion|trillion"
 _NAMED = "|".join(sorted((re.escape(name) for name in _SYMBOL if len(name) > 1), key=len, reverse=True))
-_BARE = rf"(?:(?:{_COUNTS}|(?:{_NAMED})(?:es|s)?|[mgshLNJWVAK])(?![a-zA-Z])){_POWER}"
-_BARE_TAIL = re.compile(rf"(?<=[\d}})%])\s*(?P<unit>{_BARE}(?:{_BETWEEN}{_BARE})*)$")
+_BARE = rf"(?:(?:{_COUNTS}|(?:{_NAMED})(?:es|s)?|[{_LETTERS}])(?![a-zA-Z])){_POWER}"
+_BARE_TAIL = re.compile(rf"(?:(?<=[\d}})%])\s*|(?<=\\pi)\s+)(?P<unit>{_BARE}(?:{_BETWEEN}{_BARE})*)$")
 _LONGEST_TAIL = 100  # characters; looking for units further back would only cost time
 _CONNECTIVES = re.compile(r"\b(?:or|and|if|for|where|when|mod|with|is|to|than|base)\b|[=<>]")
 _TEXT = re.compile(r"\\text\{((?:[^{}]|\{[^{}]*\})*)\}")
-_DEGREES = re.compile(r"°|\\text\{\s*degrees?\s*\}|\s+degrees?\b")
+_DEGREES = re.compile(r"°|\s+degrees?\b")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
+_NUMBER_ALONE = re.compile(r"[+-]?(?:[\d./%\s{}()^]|(?<=\{)[+-]|\\(?:frac|sqrt|pi|times|cdot)(?![a-zA-Z]))+")
+_FACTOR = re.compile(r"(?P<over>/|\bper\b)?[\s.]*(?P<name>[^\W\d_]+)\s*(?:\^\s*\{?\s*(?P<power>[-+]?\d+)\s*\}?)?")
+_FACTOR_GAP = re.compile(r"\\(?:cdot|times)(?![a-zA-Z])")
+_POWER_WORDS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit as written, its symbol when it is a measure we know, and whether it may just as well be a variable."""
+    """A unit as written, its symbol when it is a measure we know, and whether it may just as well be variables."""
 
     symbol: str
     known: bool
     letter: bool = False
+
+    @property
+    def simple(self) -> bool:
+        """Whether it is one name without an exponent."""
+        return self.symbol.isalpha()
 
     def contradicts(self, other: "Unit") -> bool:
         """Say whether both are known measures, and different ones."""
@@ -57,19 +74,50 @@ def split_unit(latex: str) -> tuple[str, Unit | None]:
     if not _TRIGONOMETRY.search(latex):
         latex = _DEGREES.sub(" ", latex).strip() or latex
     start = max(0, len(latex) - _LONGEST_TAIL)
-    match = _WRAPPED_TAIL.search(latex, start) or _BARE_TAIL.search(latex, start)
+    wrapped = _WRAPPED_TAIL.search(latex, start)
+    match = wrapped or _BARE_TAIL.search(latex, start)
     if match is None:
         return latex, None
     quantity = latex[: match.start()].strip()
     unit = _TEXT.sub(r"\1", match["unit"]).strip()
     if not quantity or quantity.endswith(("_", "{", "^", "=", ",", "(", r"\in")) or _CONNECTIVES.search(unit):
         return latex, None
-    return quantity, _read_unit(unit, letter=len(match["unit"].strip()) == 1)
+    alone = _NUMBER_ALONE.fullmatch(quantity) is not None
+    if not alone and (wrapped is None or len(re.sub(r"[^a-zA-Z]", "", unit)) < 2):
+        return latex, None  # `x^2-4m^2`, `2x\text{m}`: part of an expression
+    spaced = match["unit"] != latex[len(quantity) :]
+    # `5 m/s` is a speed; `5m`, `5 m` and `5m/s` may be products of variables.
+    read = _read_unit(unit, doubtful=wrapped is None and not (spaced and "/" in unit))
+    if len(read.symbol) == 1 and not read.known and read.symbol.isascii():
+        return latex, None  # `2\mathrm{e}`, `3\text{x}`
+    return quantity, read
 
 
-def _read_unit(text: str, *, letter: bool) -> Unit:
-    name = " ".join(text.split())
-    for spelling in (name, name.casefold(), name.casefold().removesuffix("s")):
-        if spelling in _SYMBOL:
-            return Unit(_SYMBOL[spelling], known=True, letter=letter)
-    return Unit(name.casefold(), known=False, letter=letter)
+def _read_unit(text: str, *, doubtful: bool) -> Unit:
+    """Write a unit as its factors in order (`erg/s` and `erg s^{-1}` are one); it is known if all of them are."""
+    powers: dict[str, int] = {}
+    names: list[str] = []
+    known, next_power, end = True, 1, 0
+    factors = _FACTOR_GAP.sub(" ", text)
+    for factor in _FACTOR.finditer(factors):
+        known = known and not factors[end : factor.start()].strip(" .")
+        end = factor.end()
+        name = factor["name"]
+        if name in _POWER_WORDS:
+            next_power *= _POWER_WORDS[name]
+            continue
+        spellings = (name, name.casefold(), name.casefold().removesuffix("s"), name.casefold().removesuffix("es"))
+        symbol = next((_SYMBOL[spelling] for spelling in spellings if spelling in _SYMBOL), None)
+        known = known and symbol is not None
+        symbol = symbol or name.casefold()
+        names.append(name)
+        powers[symbol] = powers.get(symbol, 0) + int(factor["power"] or 1) * next_power * (-1 if factor["over"] else 1)
+        next_power = 1
+    known = known and bool(names) and not factors[end:].strip()
+    if not known:
+        return Unit(" ".join(text.casefold().split()), known=False)
+    symbol = " ".join(
+        name if power == 1 else f"{name}^{power}" for name, power in sorted(powers.items(), key=lambda one: one[0])
+    )
+    letter = doubtful and all(len(name) == 1 or name in _PRODUCTS for name in names)
+    return Unit(symbol, known=True, letter=letter)

@@ -102,7 +102,7 @@ def test_reading_a_long_repetition_does_not_hang(piece):
         ("5 inches", "5", Unit("in", known=True)),
         ("5 feet", "5", Unit("ft", known=True)),
         (r"5 \text{ apples}", "5", Unit("apples", known=False)),
-        (r"15\text{ cm}^{2}", "15", Unit("cm^{2}", known=False)),
+        (r"15\text{ cm}^{2}", "15", Unit("cm^2", known=True)),
         (r"12\sqrt{13}\text{ feet}", r"12\sqrt{13}", Unit("ft", known=True)),
         ("90°", "90", None),
         (r"\text{Evelyn}", r"\text{Evelyn}", None),
@@ -141,7 +141,8 @@ def test_a_lone_letter_behind_a_number_is_a_unit_only_where_the_reference_has_no
     gold, metres = read_answer(r"\frac{37}{4} m"), read_answer("9 m")
     assert algebra_pair(gold, read_answer("9.25")) == (r"\frac{37}{4} m", "9.25")
     assert algebra_pair(read_answer("x+m"), metres) == ("x+m", "9 m")
-    assert algebra_pair(read_answer("x+1"), metres) == ("x+1", "9")
+    assert algebra_pair(read_answer("x+1"), metres) == ("x+1", "9 m")
+    assert compare_plainly(read_answer("9"), metres) is True
 
 
 def test_bare_letters_that_differ_are_left_to_algebra():

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from mada.errors import GradingError
-from mada.grading import Grade, Grader
+from mada.grading import Grade, Grader, worker_pool
 from mada.grading import grader as grader_module
-from mada.grading.workers import Nursery, Worker
+from mada.grading.worker_pool import Worker, WorkerPool
 
 NESTED = "(" * 300 + "x" + ")" * 300  # seconds of parsing
 ENDLESS = r"\sum_{k=1}^{123456} \frac{1}{k}"  # runs for minutes, and nothing tells so beforehand
@@ -149,9 +149,9 @@ def test_killed_workers_are_replaced_and_no_grade_is_lost(grader):
     assert all(grade.correct for grade in grades)
 
 
-def test_a_killed_nursery_is_replaced(grader):
+def test_a_killed_fork_server_is_replaced(grader):
     grader.grade(squares(2))
-    kill(grader._nursery._process.pid)
+    kill(grader._pool._process.pid)
     for pid in grader.worker_pids():
         kill(pid)
     assert all(grade.correct for grade in grader.grade(squares(6, "b")))
@@ -162,8 +162,8 @@ def test_a_stopped_worker_is_given_up_and_its_pair_tried_again(monkeypatch):
         grader.grade(squares(1))
         stopped = grader.worker_pids()
         os.kill(stopped[0], signal.SIGSTOP)
-        monkeypatch.setattr("mada.grading.workers.WALL_GRACE", 0.5)
-        monkeypatch.setattr("mada.grading.workers.WALL_FACTOR", 5.0)
+        monkeypatch.setattr("mada.grading.worker_pool.WALL_GRACE", 0.5)
+        monkeypatch.setattr("mada.grading.worker_pool.WALL_FACTOR", 5.0)
         assert grader.grade(squares(1, "c"))[0].correct
         assert grader.worker_pids() != stopped
 
@@ -316,7 +316,7 @@ def test_senseless_settings_are_refused(options, complaint):
 
 
 def test_workers_that_cannot_start_say_why(monkeypatch):
-    monkeypatch.setattr("mada.grading.workers._START", "raise ImportError('no module named math_verify')")
+    monkeypatch.setattr("mada.grading.worker_pool._START", "raise ImportError('no module named math_verify')")
     with Grader(workers=1) as grader:
         with pytest.raises(GradingError, match="no module named math_verify"):
             grader.grade(squares(1))
@@ -326,13 +326,52 @@ def test_workers_that_cannot_start_say_why(monkeypatch):
         assert grader.grade(squares(1))[0].correct
 
 
-def test_a_nursery_that_keeps_dying_ends_in_an_error(monkeypatch):
+def test_a_fork_server_that_keeps_dying_ends_in_an_error(monkeypatch):
     def dying(self):
         raise ConnectionError
 
-    monkeypatch.setattr(Nursery, "_fork_worker", dying)
+    monkeypatch.setattr(WorkerPool, "_fork_worker", dying)
     with Grader(workers=1) as grader, pytest.raises(GradingError, match="died three times"):
         grader.grade(squares(1))
+
+
+@pytest.mark.parametrize(("forks", "warning"), [(1, "1 of 3 workers"), (0, "without worker processes")])
+def test_a_system_that_refuses_processes_leaves_fewer_workers_and_one_warning(monkeypatch, caplog, forks, warning):
+    refusing = f"""
+import itertools, os
+forked, fork = itertools.count(), os.fork
+def refusing():
+    if next(forked) >= {forks}:
+        raise BlockingIOError("Resource temporarily unavailable")
+    return fork()
+os.fork = refusing
+"""
+    monkeypatch.setattr(worker_pool, "_START", refusing.replace("{", "{{").replace("}", "}}") + worker_pool._START)
+    with Grader(workers=3, time_limit=1.0) as grader:
+        grades = grader.grade([*squares(30), (boxed(ENDLESS), "x^2")])
+        assert len(grader.worker_pids()) <= forks
+    assert [grade.reason for grade in grades] == ["equal"] * 30 + ["timed out"]
+    assert [record.getMessage() for record in caplog.records if warning in record.getMessage()]
+    assert len(caplog.records) == 1
+
+
+def test_without_a_fork_server_or_threads_the_caller_does_the_work(monkeypatch, caplog):
+    def refused(*_, **__):
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    with Grader(workers=2, time_limit=1.0) as grader:
+        monkeypatch.setattr(threading.Thread, "start", no_thread)
+        assert all(grade.correct for grade in grader.grade(squares(3)))
+        assert len(grader.worker_pids()) == 1
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with Grader(workers=2, time_limit=1.0) as grader:
+        reasons = [grade.reason for grade in grader.grade([*squares(3), (boxed(ENDLESS), "x^2")])]
+        assert reasons == ["equal"] * 3 + ["timed out"]
+        assert grader.worker_pids() == []
+    assert len(caplog.records) == 2
 
 
 def test_an_unforeseen_error_reaches_the_one_who_waits(monkeypatch):
@@ -373,7 +412,7 @@ def test_a_script_without_a_main_guard_works_and_leaves_no_process_behind(tmp_pa
         "from mada.grading import Grader\n"
         "grader = Grader(workers=1)\n"
         "print('started once')\n"
-        "print(grader.compare([('x+1', '1+x')])[0].reason, *grader.worker_pids(), grader._nursery._process.pid)\n"
+        "print(grader.compare([('x+1', '1+x')])[0].reason, *grader.worker_pids(), grader._pool._process.pid)\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600, check=True)
     first, second = done.stdout.splitlines()
