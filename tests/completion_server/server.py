@@ -22,11 +22,16 @@ tests apart. `http://127.0.0.1:PORT/FLAGS/seen` says what came in under exactly 
     fail=503x2         answers so for the first requests (after=1.5: with this Retry-After)
     cut=2              closes the connection on the first requests; cut-body=2 in the middle of the answer
     hang=1             does not answer the first requests until the client has gone
+    root=…, version=…  says so of its models and of itself
     pause=0.05         thinks for so long
     not-json, choices=3, reason=content_filter, models=nothing|garbage     answers nonsense
+    odd=html:3         answers the first requests with status 200 and nonsense: html, broken, fields, ids, large-ids,
+                       huge, bomb, layers or text (more of it than asked)
+    poison=7           fails with status 500 at every prompt that has this token; poison-400 and poison-odd likewise
 """
 
 import asyncio
+import gzip
 import json
 import os
 import select
@@ -219,13 +224,23 @@ class Handler(BaseHTTPRequestHandler):
             if flags.get("models") == "garbage":
                 return self.send(200, ["these", "and", "those"])
             names = [] if flags.get("models") == "nothing" else [BASE, *ADAPTERS]
-            return self.send(200, {"object": "list", "data": [{"id": name} for name in names]})
+            root = flags.get("root", "folder")
+            data = [{"id": name, "root": root, "max_model_len": 1024, "created": time.time()} for name in names]
+            return self.send(200, {"object": "list", "data": data})
+        if path == "version":
+            return self.send(200, {"version": flags.get("version", "0.24")})
         if path != "v1/completions" or asked is None:
             raise RefusedError(404, {"detail": "Not Found"})
         self.refuse(flags, asked)
         time.sleep(float(flags.get("pause", 0)))
-        if "not-json" in flags:
-            return self.send(200, b"<html>\x07 welcome")
+        odd, _, times = flags.get("odd", "none:0").partition(":")
+        if "not-json" in flags or number < int(times):
+            return self.send_odd("html" if "not-json" in flags else odd)
+        for flag, status in (("poison", 500), ("poison-400", 400)):
+            if flag in flags and int(flags[flag]) in asked["prompt"]:
+                raise RefusedError(status, "this is beyond me")
+        if "poison-odd" in flags and int(flags["poison-odd"]) in asked["prompt"]:
+            return self.send_odd("html")
         answer = self.server.complete(flags, asked)
         if "choices" in flags:
             answer |= {"choices": [answer["choices"][0]] * int(flags["choices"])}
@@ -249,6 +264,31 @@ class Handler(BaseHTTPRequestHandler):
             raise RefusedError(400, {"error": error})
         if "text-only" in flags and not isinstance(asked["prompt"], str):
             raise RefusedError(422, {"detail": [{"loc": ["body", "prompt"], "msg": "Input should be a valid string"}]})
+
+    def send_odd(self, kind):
+        """Answer with status 200 and something that is no answer."""
+        choice: dict[str, Any] = {"index": 0, "text": "", "finish_reason": "stop"}
+        match kind:
+            case "html":
+                return self.send(200, b"<html>\x07 welcome", {"Content-Type": "text/html"})
+            case "broken":
+                return self.send(200, b'{"choices": [{"index": 0, "te')
+            case "fields":
+                return self.send(200, {"object": "text_completion"})
+            case "ids" | "large-ids":
+                wrong = 10**6 if kind == "ids" else 2**70
+                return self.send(200, {"choices": [choice | {"token_ids": [wrong]}]})
+            case "text":
+                return self.send(200, {"choices": [choice | {"text": "1 " * 2000}]})
+            case "huge":
+                return self.send(200, b" " * 2**26)
+            case "bomb":
+                return self.send(200, gzip.compress(b" " * 2**25), {"Content-Encoding": "gzip"})
+            case "layers":
+                layers = gzip.compress(gzip.compress(b" " * 2**25))
+                return self.send(200, layers, {"Content-Encoding": "gzip, gzip"})
+            case _:
+                raise ValueError(kind)
 
     def send(self, status, body, headers=None):
         content = body if isinstance(body, bytes) else json.dumps(body).encode()

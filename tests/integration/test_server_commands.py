@@ -14,9 +14,14 @@ QUESTION = "Calculate 64 + 57 - 38."
 
 
 @pytest.fixture(scope="module")
-def url():
+def server():
     with runpy.run_path(str(SERVER / "running.py"))["running_server"]() as server:
-        yield server.url("plain")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def url(server):
+    return server.url("plain")
 
 
 def mada(*words):
@@ -59,6 +64,22 @@ def test_an_evaluation_through_a_server_has_the_scores_of_one_held_here(url, tmp
     effort = json.loads((tmp_path / "there" / "records" / "effort.jsonl").read_text().splitlines()[0])
     assert effort["device"] == f"server {url}"
     assert effort["accelerators"] == 0
+
+
+def test_replies_that_a_server_filters_are_counted_and_too_many_end_it_with_the_way_on(server, tmp_path):
+    common = ["evaluate", "--model", "mada-nano", "--benchmarks", "abacus-easy", "--problems", 4, "--seeds", 1,
+              "--systems", "single", "--out", tmp_path]  # fmt: skip
+    filtered = ["--server", server.url("reason=content_filter")]
+    done = mada(*common, *filtered)
+    assert done.returncode == 2
+    assert "more than 1 of 4 questions" in done.stderr
+    assert "To go on: mada evaluate --model mada-nano" in done.stderr
+    assert len(answers(tmp_path)) == 1
+    done = mada(*common, *filtered, "--fail-on-error", 1)
+    assert done.returncode == 0, done.stderr
+    assert "counted as wrong: single agent 100.00 %" in " ".join(done.stdout.split())
+    assert "the reason 'content_filter'" in done.stderr
+    assert "server failed to give" in (tmp_path / "report.md").read_text()
 
 
 def test_a_server_without_the_model_is_refused_in_one_message(url, tmp_path):

@@ -5,26 +5,27 @@ import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-import httpx
 import pytest
 
 from mada.models.engines import Completion, Sampling
-from mada.models.engines.openai.connection import Connections
-from mada.models.engines.openai.dialect import Dialect
-from mada.models.engines.openai.protocol import AnswerError, read_answer, request_body
-from mada.models.engines.openai.refusal import Refusal
-from mada.models.engines.openai.retrying import Backoff, _retry_after
-from mada.models.engines.openai.server import Server
+from mada.models.engines.openai import Backoff, OpenAIEngine
+from mada.models.engines.openai.client import ServerClient, retry_after
+from mada.models.engines.openai.protocol import AnswerError, Refusal, read_answer, request_body
 
+VOCABULARY = 100
 SAMPLING = Sampling(max_tokens=4, stop_tokens=(2, 7))
 
 
 def read(tokenizer, *choices, sampling=SAMPLING, **answer):
     content = json.dumps({"choices": list(choices), **answer}).encode()
-    return read_answer(content, sampling, n=len(choices), tokenizer=tokenizer)
+    return read_answer(content, sampling, n=len(choices), tokenizer=tokenizer, vocabulary=VOCABULARY)
 
 
-def choice(ids=None, reason="stop", log_probs=None, **more):
+def client(key="", **backoff):
+    return ServerClient("http://host/v1", key, slots=1, timeout=1.0, retry_for=1.0, backoff=Backoff(**backoff))
+
+
+def choice(ids=None, reason: str | None = "stop", log_probs=None, **more):
     found = {"text": "", "finish_reason": reason, "token_ids": ids, **more}
     return found | ({"logprobs": {"token_logprobs": log_probs}} if log_probs else {})
 
@@ -45,6 +46,12 @@ def choice(ids=None, reason="stop", log_probs=None, **more):
         # Log-probabilities that are none.
         (choice([5, 2], log_probs=[None, -2]), Completion((5, 2), (), "end")),
         (choice([5, 2], log_probs=[-2]), Completion((5, 2), (), "end")),
+        (choice([5, 2], log_probs=[-1e300, -2]), Completion((5, 2), (), "end")),
+        (choice([5, 2], log_probs=[3, -2]), Completion((5, 2), (), "end")),
+        # Endings that are none: the reply has failed, and nothing is added to it.
+        (choice([5], "content_filter", log_probs=[-1]), Completion((5,), (-1.0,), "failed")),
+        (choice([5], None), Completion((5,), (), "failed")),
+        (choice([5] * 6, "abort"), Completion((5,) * 4, (), "failed")),
         # Ids among the log-probabilities, and none at all ("w1" is 5).
         (
             {"finish_reason": "stop", "logprobs": {"tokens": ["token_id:5", "token_id:7"], "token_logprobs": [-1, -2]}},
@@ -91,13 +98,16 @@ def test_choices_are_put_in_their_order_and_usage_is_read(tokenizer):
         ('{"choices": 3}', "choices: "),
         ('{"choices": [{"finish_reason": "stop", "token_ids": [-1]}]}', "choices.0.token_ids.0: "),
         ('{"choices": [{"finish_reason": "stop", "token_ids": ["5"]}]}', "choices.0.token_ids.0: "),
-        ('{"choices": [{"finish_reason": null, "token_ids": [5]}]}', "the reason None, wanted stop or length"),
+        ('{"choices": [{"finish_reason": "stop", "token_ids": [100]}]}', "token id 100,"),
+        (f'{{"choices": [{{"finish_reason": "stop", "token_ids": [{10**4000}]}}]}}', "token id 1000"),
+        ('{"choices": [{"finish_reason": "stop", "logprobs": {"tokens": ["token_id:999999999"]}}]}', "id 999999999"),
+        (f'{{"choices": [{{"finish_reason": "stop", "text": "{"w1 " * 30}"}}]}}', "30 tokens"),
         ("[" * 5000, "Invalid JSON"),
     ],
 )
 def test_what_is_no_answer(tokenizer, content, says):
     with pytest.raises(AnswerError, match=says):
-        read_answer(content.encode(), SAMPLING, n=1, tokenizer=tokenizer)
+        read_answer(content.encode(), SAMPLING, n=1, tokenizer=tokenizer, vocabulary=VOCABULARY)
 
 
 def test_a_request_leaves_nothing_to_the_servers_defaults():
@@ -136,14 +146,14 @@ def test_a_request_leaves_nothing_to_the_servers_defaults():
     ],
 )
 def test_refusals(body, message, named):
-    refusal = Refusal.of(httpx.Response(400, text=body))
+    refusal = Refusal.of(400, body, reason="Bad Request")
     assert refusal.message == message
     assert {field for field in ("top_k", "seed") if refusal.names(field)} == named
-    assert not Refusal.of(httpx.Response(403, text=body)).names("seed")
+    assert not Refusal.of(403, body).names("seed")
 
 
 def test_words_of_a_server_are_made_fit_to_be_shown():
-    quote = Server("http://host/v1", "secret").quote
+    quote = client("secret").quote
     assert quote("a\n\tb\x1b[0m \u202ec secrets") == "a b�[0m �c …s"
     assert len(quote("x" * 5000)) == 300
 
@@ -159,21 +169,21 @@ def test_waits_double_up_to_a_bound_and_are_shortened_by_chance():
 
 @pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("1.5", 1.5), ("soon", None), ("", None), (".", None)])
 def test_retry_after(said, seconds):
-    assert _retry_after(httpx.Response(429, headers={"Retry-After": said})) == seconds
+    assert retry_after(said) == seconds
 
 
 def test_retry_after_as_a_date():
     when = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    wait = _retry_after(httpx.Response(429, headers={"Retry-After": when}))
+    wait = retry_after(when)
     assert wait is not None
     assert 50 < wait <= 100
     past = format_datetime(datetime.now(UTC) - timedelta(days=1), usegmt=True)
-    assert _retry_after(httpx.Response(429, headers={"Retry-After": past})) == 0.0
+    assert retry_after(past) == 0.0
 
 
 def test_time_counts_while_something_is_under_way_and_once_for_all(monkeypatch):
     now = [0.0]
-    connections = Connections(Server("http://host/v1"), places=2, clock=lambda: now[0])
+    connections = client(clock=lambda: now[0])
 
     async def work(*, begins, ends):
         now[0] = begins
@@ -195,7 +205,7 @@ def test_time_counts_while_something_is_under_way_and_once_for_all(monkeypatch):
 
 
 def test_a_loop_that_was_dropped_is_not_waited_for():
-    connections = Connections(Server("http://host/v1"), places=1)
+    connections = client()
     dropped = asyncio.new_event_loop()
     held = connections.opened()
     first = dropped.run_until_complete(held.__aenter__())
@@ -203,7 +213,7 @@ def test_a_loop_that_was_dropped_is_not_waited_for():
     async def other():
         async with connections.opened() as second:
             assert second.client is not first.client
-            await asyncio.wait_for(second.places.acquire(), 5)
+            await asyncio.wait_for(second.slots.acquire(), 5)
 
     asyncio.run(other())
     dropped.run_until_complete(held.__aexit__(None, None, None))
@@ -211,16 +221,15 @@ def test_a_loop_that_was_dropped_is_not_waited_for():
     assert first.client.is_closed
 
 
-def test_what_a_server_has_understood_is_not_left_out_when_it_refuses_a_value():
-    dialect = Dialect("http://host/v1")
+def test_what_a_server_has_understood_is_not_left_out_when_it_refuses_a_value(tokenizer):
+    def engine():
+        return OpenAIEngine("http://host/v1", models={}, tokenizer=tokenizer)
+
     body = request_body("m", [1], Sampling(max_tokens=3), n=1, without={"seed"})
     refusal = Refusal(400, "the prompt and stop_token_ids are wrong", frozenset())
-    assert dialect.may_want_text(body, refusal)
-    dialect.accept(body)
-    assert not dialect.may_want_text(body, refusal)
-    assert not dialect.drop(body, refusal, quoted="")
-    assert dialect.prompts == "ids"
-    assert not dialect.drop(body, Refusal(400, "no seed", frozenset()), quoted="")  # it was not sent
-    fresh = Dialect("http://host/v1")
-    assert fresh.drop(body, refusal, quoted="")
-    assert fresh.without == {"stop_token_ids"}
+    known, fresh = engine(), engine()
+    known._accept(body)
+    assert not known._leave_out(body, refusal)
+    assert not known._leave_out(body, Refusal(400, "no seed", frozenset()))  # it was not sent
+    assert fresh._leave_out(body, refusal)
+    assert fresh._left_out == {"stop_token_ids"}

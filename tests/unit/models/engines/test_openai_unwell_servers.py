@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mada.errors import EngineError
+from mada.errors import EngineError, UnansweredError
 from mada.models.engines import Sampling
 from mada.models.engines.openai import Backoff, OpenAIEngine
 
@@ -34,11 +34,14 @@ def connect(server, tokenizer, waited, monkeypatch):
     for name in ("MADA_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
+    now = [0.0]
+
     async def no_wait(seconds):
         waited.append(seconds)
+        now[0] += seconds
 
     def make(flags, **settings):
-        backoff = Backoff(sleep=no_wait, random=lambda: 0.5)
+        backoff = Backoff(sleep=no_wait, random=lambda: 0.5, clock=lambda: now[0])
         given = {"models": MODELS, "tokenizer": tokenizer, "backoff": backoff, **settings}
         return OpenAIEngine(flags if "://" in flags else server.url(flags), **given)
 
@@ -84,13 +87,54 @@ def test_a_server_that_hangs_is_given_up_and_asked_again(connect, waited, want):
     assert waited == [0.375]
 
 
-def test_attempts_run_out(connect, waited, server):
-    said = fails(connect("fail=503x9", attempts=3))
-    assert "was asked 3 times and gave no answer, at last: 503 Service Unavailable: not now. Is the server up" in said
-    assert (len(waited), server.seen("fail=503x9")["requests"]) == (2, 3)
-    assert "asked once and gave no answer, at last: no answer within 0.1 s" in fails(
-        connect("hang=9", attempts=1, timeout=0.1)
-    )
+def test_time_runs_out(connect, waited, caplog):
+    said = fails(connect("fail=503x999,after=9", retry_for=300.0))
+    assert "no usable reply for 300 s, at last: 503 Service Unavailable: not now. Is the server up" in said
+    assert sum(waited) == 300
+    assert waited[0] == 9
+    lines = [record.getMessage() for record in caplog.records if "waiting for it" in record.getMessage()]
+    assert 5 <= len(lines) <= 10
+    assert "503 Service Unavailable: not now; waiting for it, for 0 s so far, next attempt in 9 s" in lines[0]
+    assert "at last: no reply within 0.1 s" in fails(connect("hang=9", timeout=0.1, retry_for=0.3))
+
+
+def test_an_outage_of_minutes_is_waited_for(connect, waited, want, caplog):
+    assert sample(connect("fail=502x12")) == want
+    assert 100 < sum(waited) < 600
+    assert any(f"answers again, after {sum(waited):.0f} s" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("odd", ["html", "broken", "fields", "ids", "large-ids", "huge", "bomb", "layers", "text"])
+def test_odd_replies_are_asked_for_again(connect, waited, want, odd):
+    assert sample(connect(f"odd={odd}:2")) == want
+    assert len(waited) == 2
+
+
+def test_odd_replies_for_minutes_are_an_outage_too(connect, waited, want):
+    assert sample(connect("odd=html:20")) == want
+    assert sum(waited) > 100
+    assert "no usable reply for 1800 s" in fails(connect("odd=html:999"))
+
+
+@pytest.mark.parametrize("flag", ["poison", "poison-400", "poison-odd"])
+def test_one_request_that_fails_is_unanswered_where_others_are_answered(connect, waited, flag):
+    engine = connect(f"{flag}=7")
+    with pytest.raises(UnansweredError, match=r"beyond me|html"):
+        sample(engine)
+    assert sum(waited) < 1801
+    assert len(asyncio.run(engine.sample(None, [9, 8], SHORT))) == 1
+    with pytest.raises(EngineError) as caught:
+        sample(connect("refuses=model"))
+    assert not isinstance(caught.value, UnansweredError)
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "abort"])
+def test_a_reply_that_ends_for_another_reason_has_failed_and_is_told_once(connect, waited, caplog, reason):
+    engine = connect(f"reason={reason}")
+    for _ in range(2):
+        assert sample(engine)[0].stop == "failed"
+    assert sum(reason in record.getMessage() for record in caplog.records if record.name.startswith("mada")) == 1
+    assert waited == []
 
 
 def test_other_refusals_are_not_asked_again(connect, waited, server):
@@ -105,7 +149,6 @@ def test_other_refusals_are_not_asked_again(connect, waited, server):
         ("not-json", r"cannot be used: Invalid JSON.*It begins: '<html>� welcome'"),
         ("choices=3", "got 3 choices, wanted 1"),
         ("choices=0", "got 0 choices, wanted 1"),
-        ("reason=content_filter", "ended for the reason 'content_filter', wanted stop or length"),
     ],
 )
 def test_nonsense_is_an_error(connect, flags, says):
@@ -132,9 +175,13 @@ def test_a_wrong_address(connect, server, waited):
     with pytest.raises(EngineError, match=r"v1/models does not answer with a list.* begins: '\[\"these\", \"and"):
         asyncio.run(connect("models=garbage").check())
     # Port 1 is nobody's.
-    said = fails(connect("http://127.0.0.1:1/v1", attempts=2))
-    assert said.startswith("http://127.0.0.1:1/v1 was asked 2 times and gave no answer, at last: ")
-    assert waited == [0.375]
+    assert "http://127.0.0.1:1/v1 has given no usable reply for 1800 s, at last: " in fails(
+        connect("http://127.0.0.1:1/v1")
+    )
+    waited.clear()
+    with pytest.raises(EngineError, match="no usable reply for 30 s"):
+        asyncio.run(connect("http://127.0.0.1:1/v1").check())
+    assert sum(waited) == 30
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host/v1?a=b", ""])
@@ -153,10 +200,10 @@ def test_the_key_is_sent_and_never_shown(connect, want, monkeypatch, caplog):
     monkeypatch.setenv("MADA_API_KEY", SECRET)
     assert sample(connect(flags)) == want
     monkeypatch.delenv("MADA_API_KEY")
-    said = fails(connect(flags, attempts=1))
+    said = fails(connect(flags))
     assert "refuses with status 401: Incorrect API key: … �[31mgo away. Set MADA_API_KEY" in said
     assert "Incorrect API key: �[31mgo" in fails(connect(flags, api_key=""))
-    shown = f"{engine!r} {engine._server!r} {said} {caplog.text}"
+    shown = f"{engine!r} {engine._client!r} {said} {caplog.text}"
     assert SECRET not in shown.replace(flags, "")  # the address has it, for the server to know
     assert "wrong-key-987" not in shown
 
@@ -221,7 +268,7 @@ def test_a_cancelled_wait_between_attempts_ends_at_once(tokenizer, server, monke
 
 
 def test_numbers_and_prompts_that_make_no_sense(connect):
-    for wrong in ({"slots": 0}, {"attempts": 0}, {"timeout": 0.0}):
+    for wrong in ({"slots": 0}, {"retry_for": 0}, {"timeout": 0.0}):
         with pytest.raises(ValueError, match="must be"):
             connect("well", **wrong)
     with pytest.raises(ValueError, match="n must be at least 1, got 0"):
@@ -236,3 +283,19 @@ async def until(condition):
             return
         await asyncio.sleep(0.02)
     raise AssertionError("it never came to pass")
+
+
+def test_a_server_is_told_from_others_by_what_it_says_of_itself(connect):
+    async def identity(flags):
+        engine = connect(flags)
+        assert engine.identity() == {}
+        await engine.check()
+        return engine.identity()
+
+    one, again, swapped, newer = (
+        asyncio.run(identity(flags)) for flags in ("well", "name=again", "root=other", "version=0.25")
+    )
+    assert one == again
+    assert one["models"]["mada-nano"] == {"id": "mada-nano", "root": "folder", "max_model_len": 1024}
+    assert "generator-1" not in one["models"], "what nobody asks for may change"
+    assert swapped != one != newer

@@ -1,25 +1,34 @@
 """The engine of a completion server: agents are names of models there, and prompts go as token ids."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import httpx
-
-from mada.errors import EngineError
+from mada.errors import EngineError, UnansweredError
 from mada.models.engines.engine import Completion, EngineStatistics, Sampling
-from mada.models.engines.openai.connection import Connection, Connections
-from mada.models.engines.openai.dialect import Dialect
-from mada.models.engines.openai.protocol import Answer, AnswerError, read_answer, request_body
-from mada.models.engines.openai.refusal import Refusal
-from mada.models.engines.openai.retrying import Backoff, NoAnswerError, ask_until_answered
-from mada.models.engines.openai.server import Server
+from mada.models.engines.openai.client import Backoff, FailedAttemptError, Reply, ServerClient
+from mada.models.engines.openai.protocol import (
+    EXTENSIONS,
+    Answer,
+    AnswerError,
+    Refusal,
+    most_bytes,
+    read_answer,
+    read_identity,
+    read_models,
+    request_body,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_log = logging.getLogger(__name__)
 _ADD_ADAPTER = "start vLLM with `--enable-lora --lora-modules NAME=FOLDER` to add an adapter"
 _MOST_NAMES = 12
+_MODELS_BYTES = 2**24
+_FIRST_CONTACT = 30.0  # seconds: before anything is sampled, a wrong address is likelier than an outage
+_BLAMES_THE_REQUEST = frozenset({400, 413, 422})
 
 
 class OpenAIEngine:
@@ -32,7 +41,8 @@ class OpenAIEngine:
 
     The key is `api_key`, else the environment's MADA_API_KEY or OPENAI_API_KEY; an empty one is none. It is never
     shown. `slots` requests are under way at the same time, each for a whole group. An attempt may take `timeout`
-    seconds; a server that is away or busy is asked `attempts` times.
+    seconds. A server that is away or busy, or whose replies make no sense, is asked again for `retry_for` seconds; if
+    it then answers other requests, this one ends in an `UnansweredError`, else in an `EngineError`.
 
     Fields that the server refuses are left out from then on, and a server that refuses token ids gets text; each such
     discovery is logged once. What to know about servers that do less than vLLM:
@@ -42,6 +52,7 @@ class OpenAIEngine:
     - Log-probabilities are kept at temperature 0 and 1 only, where a server's, which are those at temperature 1, are
       those of `Completion`; else, and where the server gives none, there are none: `log_probs` is empty.
     - A server ends a reply at its model's own end too, whether or not that is among the stop tokens.
+    - A reply that ends for another reason, such as content_filter, has `stop="failed"`.
     - Equal seeds give equal samples only as far as the server keeps to that.
     """
 
@@ -54,54 +65,62 @@ class OpenAIEngine:
         api_key: str | None = None,
         slots: int = 64,
         timeout: float = 600.0,
-        attempts: int = 6,
+        retry_for: float = 1800.0,
         backoff: Backoff | None = None,
     ) -> None:
-        for name, value in (("slots", slots), ("attempts", attempts)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        if not timeout > 0:
-            raise ValueError(f"timeout must be above 0, got {timeout}")
+        for name, value in (("slots", slots), ("timeout", timeout), ("retry_for", retry_for)):
+            if not value > 0:
+                raise ValueError(f"{name} must be above 0, got {value}")
         self.models = dict(models)
         self.slots = slots
-        self._server = Server.at(url, api_key)
+        self._client = ServerClient(url, api_key, slots, timeout, retry_for, backoff or Backoff())
         self._tokenizer = tokenizer
-        self._timeout = timeout
-        self._attempts = attempts
-        self._backoff = backoff or Backoff()
-        self._dialect = Dialect(self._server.url)
-        self._connections = Connections(self._server, places=slots)
+        self._vocabulary = max(tokenizer.get_vocab().values()) + 1
         self._under_way: set[asyncio.Task[list[Completion]]] = set()
         self._statistics = EngineStatistics()
+        self._identity: dict[str, Any] = {}
+        # What the server turns out to understand, learned from what it refuses and answers.
+        self._left_out: set[str] = set()
+        self._understood: set[str] = set()
+        self._prompts: Literal["ids", "text"] | None = None
+        self._told: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"OpenAIEngine({self._server.url!r}, models={self.models!r}, slots={self.slots})"
+        return f"OpenAIEngine({self._client.url!r}, models={self.models!r}, slots={self.slots})"
 
     @property
     def statistics(self) -> EngineStatistics:
         """What was done so far, as the server counts it where it does; a server's steps are not to be seen."""
-        self._statistics.seconds = self._connections.seconds
+        self._statistics.seconds = self._client.seconds
         return self._statistics
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the server said of itself and of our models when it was last checked; empty before that.
+
+        Samples are kept under this: a model that was swapped behind the same address is another one.
+        """
+        return self._identity
 
     async def check(self) -> None:
         """Ask the server what it has, and refuse to begin if one of the models is not there."""
-        async with self._connections.opened() as connection:
-            response = await self._send(connection, "GET", "models")
-        if not response.is_success:
-            raise self._refused(Refusal.of(response), asked="what models it has")
-        served = _names(response)
+        url = self._client.url
+        reply, version = await self._get("models"), await self._get("../version")
+        if not reply.is_success:
+            raise self._refused(Refusal.of(reply.status, reply.text, reason=reply.reason), asked="what models it has")
+        served = read_models(reply.content)
         if served is None:
             raise EngineError(
-                f"{self._server.url}/models does not answer with a list of models, so this is no OpenAI-compatible "
-                f"server, or not its address; wanted one such as http://localhost:8000/v1. {self._proof(response)}"
+                f"{url}/models does not answer with a list of models, so this is no OpenAI-compatible server, or not "
+                f"its address; wanted one such as http://localhost:8000/v1. {self._beginning(reply)}"
             )
+        self._identity = read_identity(served, self.models.values(), version.content if version.is_success else None)
         missing = {agent: name for agent, name in self.models.items() if name not in served}
         if missing:
             wanted = ", ".join(f"{name!r} (for {agent or 'the base'})" for agent, name in missing.items())
-            has = ", ".join(self._server.quote(name) for name in served[:_MOST_NAMES]) or "nothing"
+            has = ", ".join(self._client.quote(name) for name in list(served)[:_MOST_NAMES]) or "nothing"
             more = f" and {len(served) - _MOST_NAMES} more" if len(served) > _MOST_NAMES else ""
             raise EngineError(
-                f"{self._server.url} does not serve {wanted}; it has {has}{more}. Correct the names, or {_ADD_ADAPTER}"
+                f"{url} does not serve {wanted}; it has {has}{more}. Correct the names, or {_ADD_ADAPTER}"
             )
 
     async def sample(
@@ -146,85 +165,110 @@ class OpenAIEngine:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
 
+    async def _get(self, path: str) -> Reply:
+        async with self._client.opened():
+            return await self._client.ask(
+                lambda: self._client.fetch("GET", path, most_bytes=_MODELS_BYTES),
+                retry_for=min(_FIRST_CONTACT, self._client.retry_for),
+            )
+
     async def _sampled(self, model: str, prompt: tuple[int, ...], sampling: Sampling, n: int) -> list[Completion]:
         # The likeliest reply is the same every time, and vLLM refuses to look for it more than once.
         count = 1 if sampling.temperature == 0 else n
-        async with self._connections.opened() as connection, connection.places:
-            answer = await self._ask(connection, model, prompt, sampling, count)
+        async with self._client.opened() as connection, connection.slots:
+            try:
+                answer = await self._client.ask(
+                    lambda: self._exchange(model, prompt, sampling, count),
+                    answers_others=lambda: self._answers(model),
+                )
+            except _RefusedError as refused:
+                error = self._refused(refused.refusal, asked=f"{model} for a completion")
+                if refused.refusal.status in _BLAMES_THE_REQUEST and await self._answers(model):
+                    raise UnansweredError(str(error)) from None
+                raise error from None
         generated = sum(len(completion.token_ids) for completion in answer.completions)
         self._statistics.prompt_tokens += _either(answer.prompt_tokens, len(prompt))
         self._statistics.generated_tokens += _either(answer.generated_tokens, generated)
         return list(answer.completions * (n // count))
 
-    async def _ask(
-        self, connection: Connection, model: str, prompt: tuple[int, ...], sampling: Sampling, n: int
-    ) -> Answer:
-        """Ask until the server has understood the question: every turn leaves out what it refused the time before."""
-        text = self._as_text(prompt) if self._dialect.prompts == "text" else None
+    async def _answers(self, model: str) -> bool:
+        """Whether the server completes the simplest prompt: then what failed is one request, and not the server."""
+        prompt = tuple(self._tokenizer.encode("1", add_special_tokens=False))
+        try:
+            await self._exchange(model, prompt, Sampling(max_tokens=1, temperature=0.0), 1)
+        except (FailedAttemptError, EngineError, _RefusedError):
+            return False
+        return True
+
+    async def _exchange(self, model: str, prompt: tuple[int, ...], sampling: Sampling, n: int) -> Answer:
+        """Ask once, and again without what the server refuses, until it has understood the question."""
+        text = self._as_text(prompt) if self._prompts == "text" else None
         while True:
-            if sampling.top_k is not None and "top_k" in self._dialect.without:
+            if sampling.top_k is not None and "top_k" in self._left_out:
                 raise EngineError(
-                    f"{self._server.url} refuses top_k, and top_k = {sampling.top_k} was asked for; leave it out, or "
+                    f"{self._client.url} refuses top_k, and top_k = {sampling.top_k} was asked for; leave it out, or "
                     "use a server that knows it, such as vLLM"
                 )
-            body = request_body(model, prompt if text is None else text, sampling, n=n, without=self._dialect.without)
-            response = await self._send(connection, "POST", "completions", body)
-            if response.is_success:
-                self._dialect.accept(body)
-                return self._read(response, prompt, sampling, n=n, as_text=text is not None)
-            refusal = Refusal.of(response)
-            if self._dialect.drop(body, refusal, quoted=self._server.quote(refusal.message)):
+            body = request_body(model, prompt if text is None else text, sampling, n=n, without=self._left_out)
+            reply = await self._client.fetch(
+                "POST", "completions", body, most_bytes=most_bytes(len(prompt), sampling, n=n)
+            )
+            if reply.is_success:
+                answer = self._read(reply, prompt, sampling, n=n, as_text=text is not None)
+                self._accept(body)
+                return answer
+            refusal = Refusal.of(reply.status, reply.text, reason=reply.reason)
+            if self._leave_out(body, refusal):
                 continue
-            if self._dialect.may_want_text(body, refusal):
+            if self._prompts is None and text is None and refusal.names("prompt"):
                 text = self._as_text(prompt, refusal)
                 continue
-            raise self._refused(refusal, asked=f"{model} for a completion")
+            raise _RefusedError(refusal)
 
-    async def _send(
-        self, connection: Connection, method: str, path: str, body: dict[str, Any] | None = None
-    ) -> httpx.Response:
-        async def send() -> httpx.Response:
-            return await connection.client.request(method, f"{self._server.url}/{path}", json=body)
-
+    def _read(self, reply: Reply, prompt: tuple[int, ...], sampling: Sampling, *, n: int, as_text: bool) -> Answer:
         try:
-            return await ask_until_answered(send, attempts=self._attempts, timeout=self._timeout, backoff=self._backoff)
-        except NoAnswerError as unanswered:
-            said = "" if unanswered.response is None else f": {Refusal.of(unanswered.response).message}"
-            failure = self._server.quote(f"{unanswered}{said}")
-        times = "once" if self._attempts == 1 else f"{self._attempts} times"
-        raise EngineError(
-            f"{self._server.url} was asked {times} and gave no answer, at last: {failure}. Is the server up, and is "
-            "this its address? For one that is slow or busy, lower slots, or raise timeout or attempts"
-        )
-
-    def _read(
-        self, response: httpx.Response, prompt: tuple[int, ...], sampling: Sampling, *, n: int, as_text: bool
-    ) -> Answer:
-        try:
-            answer = read_answer(response.content, sampling, n=n, tokenizer=self._tokenizer)
+            answer = read_answer(reply.content, sampling, n=n, tokenizer=self._tokenizer, vocabulary=self._vocabulary)
         except AnswerError as error:
-            raise EngineError(
-                f"{self._server.url}/completions gave an answer that cannot be used: {self._server.quote(str(error))}. "
-                f"{self._proof(response)}"
-            ) from None
+            said = f"the reply cannot be used: {error}. {self._beginning(reply)}"
+            raise FailedAttemptError(said, is_odd=True) from None
         if not answer.has_ids:
-            self._dialect.tell("ids", "it gives no token ids, so its text is encoded, which may give others")
+            self._tell("ids", "it gives no token ids, so its text is encoded, which may give others")
         if as_text and answer.prompt_tokens not in (None, len(prompt)):
-            self._dialect.tell(
+            self._tell(
                 "read",
                 f"it read {answer.prompt_tokens} tokens where {len(prompt)} were sent as text: is its "
                 "tokenizer the same, and does it add a token of its own?",
             )
+        for reason in answer.odd_endings:
+            said = self._client.quote(reason[:40])
+            self._tell(f"reason {said}", f"a reply ended with the reason {said!r}; such replies count as wrong")
         return answer
+
+    def _accept(self, body: Mapping[str, Any]) -> None:
+        """Remember what was in a request that was answered: if it is refused later, then for its value."""
+        self._understood.update(body)
+        if self._prompts is None:
+            self._prompts = "text" if isinstance(body["prompt"], str) else "ids"
+            if self._prompts == "text":
+                self._tell("prompts", "it takes no token ids, so prompts are sent to it as text")
+
+    def _leave_out(self, body: Mapping[str, Any], refusal: Refusal) -> bool:
+        """Leave out what the server refuses from now on; return whether the request is now another one."""
+        blamed = {name for name in EXTENSIONS if name in body and refusal.names(name)} - self._understood
+        quoted = self._client.quote(refusal.message)
+        for name in sorted(blamed - self._left_out):
+            self._tell(name, f"it refuses {name} ({quoted}), so that is no longer sent: {EXTENSIONS[name]}")
+        self._left_out |= blamed
+        return bool(blamed)
 
     def _as_text(self, prompt: tuple[int, ...], refusal: Refusal | None = None) -> str:
         """Return a prompt as text, if that is the same prompt."""
         text = str(self._tokenizer.decode(list(prompt), skip_special_tokens=False, clean_up_tokenization_spaces=False))
         if tuple(self._tokenizer.encode(text, add_special_tokens=False)) == prompt:
             return text
-        said = f" ({self._server.quote(refusal.message)})" if refusal is not None else ""
+        said = f" ({self._client.quote(refusal.message)})" if refusal is not None else ""
         raise EngineError(
-            f"{self._server.url} refuses prompts of token ids{said}, and this one cannot be sent as text: read again, "
+            f"{self._client.url} refuses prompts of token ids{said}, and this one cannot be sent as text: read again, "
             "it gives other tokens; use a server that takes token ids, such as vLLM"
         )
 
@@ -235,20 +279,26 @@ class OpenAIEngine:
             404: f". Is this the server's address (most end in /v1), and does it serve that model? Or {_ADD_ADAPTER}",
         }
         return EngineError(
-            f"{self._server.url}, asked {asked}, refuses with status {refusal.status}: "
-            f"{self._server.quote(refusal.message)}{hints.get(refusal.status, '')}"
+            f"{self._client.url}, asked {asked}, refuses with status {refusal.status}: "
+            f"{self._client.quote(refusal.message)}{hints.get(refusal.status, '')}"
         )
 
-    def _proof(self, response: httpx.Response) -> str:
-        return f"It begins: {self._server.quote(response.text[:80])!r}"
+    def _beginning(self, reply: Reply) -> str:
+        return f"It begins: {self._client.quote(reply.text[:80])!r}"
+
+    def _tell(self, topic: str, what: str) -> None:
+        """Log something about the server, once."""
+        if topic not in self._told:
+            self._told.add(topic)
+            _log.warning("%s: %s", self._client.url, what)
 
 
-def _names(response: httpx.Response) -> list[str] | None:
-    try:
-        listed = response.json()["data"]
-        return [str(model["id"]) for model in listed]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+class _RefusedError(Exception):
+    """A server that understood a request, and refuses it."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 def _either(counted: int | None, otherwise: int) -> int:
