@@ -306,11 +306,12 @@ def test_going_back_to_a_section_closes_the_debate(watched, small):
     expect(page.locator(".row").first).to_be_visible()
 
 
-def test_text_whose_mathematics_fails_is_shown_as_it_is(watched, small):
+def test_a_corrected_debate_is_in_sight_at_once_and_opens_with_one_click(watched, small):
     page = watched(small)
-    page.evaluate("() => { Mathematics.render = () => { throw new Error('broken'); }; }")
-    rows(page).first.click()
-    expect(page.locator(".card > .text").first).to_contain_text("So $\\frac{84}{2}$ it is.")
+    expect(page.locator("aside.example")).to_be_in_viewport(ratio=1)
+    page.get_by_role("link", name="Read this debate").click()
+    expect(page.locator(".card")).to_have_count(6)
+    expect(page.locator(".outcome")).to_contain_text("corrected")
 
 
 def test_a_file_that_was_cut_off_says_so(watched, small, tmp_path):

@@ -97,11 +97,12 @@ def test_parameters_of_the_systems_that_have_any_known(source, grid):
     single, debate = figure.points
     # Seeds average 1/4 and 1/2: the deviation is 1/4·√½, by √2 that is 1/8.
     assert replace(single, error=None) == SystemPoint(
-        "", "single", "one agent", 0.0, 0.375, None, is_reference=True, is_on_front=True
+        "", "single", "one agent", 0.0, 0.375, None, is_reference=True, is_on_front=True, mean=0.375
     )
     assert single.error == pytest.approx(0.125)
-    # Seeds average 0.625 and 1.
-    assert (debate.x, debate.accuracy, debate.error) == (5000.0, 0.8125, pytest.approx(0.1875))
+    # Its verdicts average 1/2 and 1 over the seeds, its single answers 0.625 and 1.
+    assert (debate.x, debate.accuracy, debate.error) == (5000.0, 0.75, pytest.approx(0.25))
+    assert debate.mean == 0.8125
     assert not debate.is_reference
     assert debate.is_on_front
 
@@ -125,7 +126,7 @@ def test_tokens_of_all_shown_systems(source, grid):
     assert [(one.name, one.x, one.accuracy) for one in figure.points] == [
         ("single", 300.0, 0.375),
         ("vote", 1200.0, 0.5),
-        ("debate", 1200.0, 0.8125),
+        ("debate", 1200.0, 0.75),
     ]
     assert [one.is_on_front for one in figure.points] == [True, False, True]
 

@@ -53,6 +53,12 @@ def test_replies_as_markdown(scores, plan):
     assert lines[-2:] == ["| vote \\| of 4 | 25.0 | 0.0 | 50.0 | 0.0 |", "| debate | 25.0 | 0.0 | 50.0 | 50.0 |"]
 
 
+def test_replies_that_a_server_failed_to_give_are_said_in_both_tables(scores, plan):
+    failed = summarize([replace(one, failed=one.system == "debate") for one in scores], plan)
+    assert "failed to give" in table_markdown(replies_table(failed))
+    assert "failed to give, counted as wrong: debate 25.00 %" in headline_table(failed).notes[-1]
+
+
 def test_the_section(grid, scores, plan):
     summary = summarize(scores, plan)
     section = results_section(grid)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.report.document import Cell, Code, Column, Figure, Listing, Section, Strong, Table, paragraph, row
-from mada.report.forms.html import html_section, html_table
+from mada.report.forms.html import Drawing, html_section, html_table
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -73,9 +73,11 @@ def test_headings_cover_every_column_in_both_rows(groups):
 
 def test_figures_without_anything_to_show_have_no_place():
     section = Section("s", "S", (Figure("flow", "Votes"), Figure("pairs", "Pairs")))
-    assert [one["data-chart"] for one in Reading(html_section(section)).all("figure")] == ["flow", "pairs"]
-    assert [one["data-chart"] for one in Reading(html_section(section, figures={"pairs"})).all("figure")] == ["pairs"]
-    assert Reading(html_section(section, figures=())).all("figure") == []
+    drawn = {"pairs": Drawing("<svg></svg>", (Table("t", "T", (Column("a"),), ()),))}
+    read = Reading(html_section(section, figures=drawn))
+    assert [one["id"] for one in read.all("figure")] == ["figure-pairs"]
+    assert len(read.all("table")) == len(read.all("details")) == 1
+    assert Reading(html_section(section)).all("figure") == []
 
 
 def test_spaces_between_spans_are_kept():
@@ -94,9 +96,10 @@ def test_whatever_a_text_says_the_elements_are_the_same(text):
         text, text, (Column(text, "text"), Column(text, group="g")), ((row(text, [Cell(text, text)]),),), (text,)
     )
     blocks = paragraph(text, Code(text), Strong(text)), Listing(text), table, Figure(text, text)
-    read = Reading(html_section(Section(text, text, blocks)))
+    figures = {text: Drawing("<svg></svg>")}
+    read = Reading(html_section(Section(text, text, blocks), figures=figures))
     wanted = "section h2 p code strong pre div table caption thead tr th th tr th tbody tr th td"
     shown = [tag for tag, _ in read.elements]
-    assert [tag for tag in shown if tag != "sup"] == [*wanted.split(), "p", "figure", "figcaption"]
+    assert [tag for tag in shown if tag != "sup"] == [*wanted.split(), "p", "figure", "figcaption", "div", "svg"]
     assert shown.count("sup") == bool(text)
     html_section(Section(text, text, blocks)).encode()

@@ -1,10 +1,13 @@
 """Everything that a report of a run leaves on the disk, and the sentence that it begins with."""
 
+import errno
 import html
 import json
 import re
 import shutil
 import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -12,9 +15,11 @@ from pydantic import BaseModel
 from scipy.stats import ttest_ind
 
 import mada.run.manifest
+from mada.errors import RunError
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.scores import Score, Transcript
 from mada.evaluation.summary import summarize
+from mada.report.forms.html import Drawing
 from mada.report.publishing import Published, publish_run
 from mada.report.sections.headline import headline_sentence
 from mada.run import Run
@@ -29,7 +34,7 @@ FIGURES = {"tokens", "flow", "critics", "pairs"}
 FILES = {
     *("report.html", "report.md", "report/tables.tex"),
     *(f"report/tables/{name}.{ending}" for name in TABLES for ending in ("tex", "md", "html", "txt")),
-    *(f"report/figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png")),
+    *(f"report/figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "svg")),
 }
 
 
@@ -49,10 +54,10 @@ def undrawn(monkeypatch):
 
     def write(figures, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{figure.name}.{ending}" for figure in figures for ending in ("pdf", "png")]
+        paths = [folder / f"{figure.name}.{ending}" for figure in figures for ending in ("pdf", "png", "svg")]
         for path in paths:
             path.write_text("drawn")
-        return paths
+        return paths, {figure.name: Drawing("<svg></svg>") for figure in figures}
 
     monkeypatch.setattr("mada.report.figures.writing.write_figures", write)
 
@@ -84,11 +89,11 @@ def page_of(run):
 
 def shown(page):
     """The part of a page that people read before any script runs."""
-    return page[page.index("<body>") : page.index('<script type="application/json" id="charts">')]
+    return page[page.index("<body>") : page.index('<script type="application/json" id="debate-index">')]
 
 
 def section_titles(page):
-    return re.findall("<h2[^>]*>(.*?)</h2>", shown(page))
+    return re.findall("<h2[^>]*>(.*?)</h2>", re.sub("<aside.*</aside>", "", shown(page), flags=re.DOTALL))
 
 
 def test_a_whole_report_is_a_page_a_text_tables_and_figures(make, plan, scores, transcripts):
@@ -121,7 +126,7 @@ def test_every_form_has_the_same_tables_with_the_same_numbers(make, plan, scores
     assert "| debate | 4 | 81.2(18.8) | 75.0(25.0) | +43.8 | 0.210 | 1,200 |" in (folder / "headline.md").read_text()
     [line] = [one for one in (folder / "headline.txt").read_text().splitlines() if one.startswith("debate")]
     assert line.split()[:7] == ["debate", "4", "81.2(18.8)", "75.0(25.0)", "+43.8", "0.210", "1,200"]
-    assert "debate & 4 & 81.2(18.8) & 75.0(25.0) & +43.8 & 0.210 & 1200 &" in (folder / "headline.tex").read_text()
+    assert "debate & 4 & 81.2(188) & 75.0(250) & +43.8 & 0.210 & 1200 &" in (folder / "headline.tex").read_text()
     assert section_titles(page) == [
         *("Results", "Comparisons", "What debating changed", "More samples", "Costs"),
         *("How it was made", "The paper&#x27;s tables", "Recipe and manifest", "Debates"),
@@ -134,9 +139,7 @@ def test_every_form_has_the_same_tables_with_the_same_numbers(make, plan, scores
     assert "manifest" not in text
     assert '<div class="lead" dir="auto"><p>one agent: 37.5(12.5) % of its verdicts are right; ' in page
     assert re.search("<p>Run <code>first</code>, seed 17, recipe <code>[0-9a-f]{12}</code>, begun ", page)
-    charts = re.search('id="charts">(.*?)</script>', page)
-    assert charts
-    assert {one["name"] for one in json.loads(charts[1])} == FIGURES
+    assert set(re.findall('<figure class="chart" id="figure-([a-z]+)">', page)) == FIGURES
     # The same records give the same bytes.
     written = made_of(run.folder)
     assert publish_run(Run.read(run.folder)) == published
@@ -168,7 +171,7 @@ def test_a_run_that_has_just_begun(make):
     assert section_titles(page) == ["Results", "How it was made", "Recipe and manifest"]
     assert "<p>This run has not been evaluated yet.</p>" in page
     assert '<div class="lead" dir="auto"><p>Run <code>first</code>, seed 17, ' in page
-    assert 'id="charts">[]</script>' in page
+    assert "<figure" not in page
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -307,3 +310,64 @@ def test_certain_differences_single_seeds_and_systems_alone(plan, scores):
     assert sentence([*votes, *worse], [single, vote], reference="single") == (
         "one agent: 0.00(0) % of its verdicts are right; −50.0 points from those of “vote | of 4” (p < 0.001)."
     )
+
+
+PUBLISHING = """
+import sys
+from pathlib import Path
+from mada.report.publishing import publish_run
+from mada.run import StoredRun
+import mada.report.figures.writing as writing
+writing.write_figures = lambda figures, folder: ([], {})
+ready, go = Path(sys.argv[2]), Path(sys.argv[3])
+ready.touch()
+while not go.exists(): pass
+for _ in range(5): publish_run(StoredRun.read(sys.argv[1]))
+"""
+
+
+def test_two_reports_of_one_run_at_a_time_both_succeed(make, plan, scores, transcripts, tmp_path):
+    run = make(plan, scores, transcripts)
+    marks, go = [tmp_path / "one", tmp_path / "two"], tmp_path / "go"
+    command = [sys.executable, "-c", PUBLISHING, str(run.folder)]
+    processes = [subprocess.Popen([*command, str(mark), str(go)], stderr=subprocess.PIPE) for mark in marks]
+    deadline = time.monotonic() + 60
+    while not all(mark.exists() for mark in marks) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    go.touch()
+    errors = [process.communicate(timeout=60)[1].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    written = made_of(run.folder)
+    assert set(written) == {name for name in FILES if "figures" not in name}
+    assert not list(run.folder.rglob("*.partial"))
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_a_killed_report_left_is_removed(make, plan, scores, transcripts):
+    run = make(plan, scores, transcripts)
+    leftover = run.folder / "report" / "tables" / ".0123456789abcdef.partial"
+    leftover.parent.mkdir(parents=True)
+    leftover.write_text("half a table")
+    publish_run(run)
+    assert not leftover.exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_no_room_for_what_waits_while_the_page_is_packed(make, plan, scores, transcripts, monkeypatch):
+    run = make(plan, scores, transcripts)
+    monkeypatch.setattr("mada.report.page.packing._put", full)
+    with pytest.raises(RunError, match=r"report\.html could not be written: No space"):
+        publish_run(run)
+    assert not (run.folder / "report.html").exists()
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_page_needs_no_folder_for_temporary_files(make, plan, scores, transcripts, monkeypatch):
+    run = make(plan, scores, transcripts)
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    publish_run(run)
+    assert (run.folder / "report.html").is_file()

@@ -100,8 +100,8 @@ def test_a_whole_report(run, plan, scores, transcripts):
     run.records("critic-examples", Line).extend(
         [Line("subset-1", 1 / 3), Line("subset-1", 1 / 3), Line("subset-1", 1.0), Line("validation", 0.0)]
     )
-    with run.stage("split"):
-        pass
+    with run.stage("split") as stage:
+        stage.summarize({"problems": 40_309, "skipped without an answer": 6, "unused": 0})
     text = report_markdown(run)
     visible = outside_of_fences(text)
     assert [line for line in visible.splitlines() if re.match("#+ ", line)] == [
@@ -122,6 +122,7 @@ def test_a_whole_report(run, plan, scores, transcripts):
         *("#### Round 1", "#### Round 2"),
         "## How it was made",
     ]
+    assert "Training data: problems 40,309, skipped without an answer 6." in visible
     assert "| debate | 4 | 81.2(18.8) |" in visible
     assert "| debate | +43.8(22.5) | −68.3 to +155.8 | 0.210 | 0.420 | 0.420 |" in visible
     assert "| system | replies cut off | replies without an answer | tied votes |" in visible

@@ -1,1 +1,1 @@
-"""Figures: what each shows as a value, drawn for print by matplotlib and on the page by `assets/charts.js`."""
+"""Figures: what each shows as a value, and how it is drawn once by matplotlib for print and page."""

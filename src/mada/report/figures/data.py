@@ -1,8 +1,8 @@
 """What figures show, apart from how: small values made of a run's records.
 
-The print (`drawing`) and the page (`assets/charts.js`) draw the same values, so they cannot disagree. Shares and
-accuracies are from 0 to 1; errors are standard errors over seeds, None with a single seed. `run` names the run that
-something comes from, and is empty where there is only one.
+Each is drawn once (`writing`), for print and page alike. Shares and accuracies are from 0 to 1; errors are standard
+errors over seeds, None with a single seed. `run` names the run that something comes from, and is empty where there is
+only one.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class SystemPoint:
-    """A system at its cost: `x` is trained parameters, or generated tokens per question."""
+    """A system at its cost: `x` is trained parameters or generated tokens per question, `accuracy` its verdicts'."""
 
     run: str
     name: str
@@ -22,6 +22,8 @@ class SystemPoint:
     is_reference: bool
     is_on_front: bool
     """Whether no other is at least as good and at most as dear, and one of the two strictly (Pareto)."""
+    mean: float | None = None
+    """The mean over the answers of the last round, where the system is measured by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ class PairsFigure:
 
     run: str
     systems: tuple[str, ...]
+    """In the order of the paper's matrices, whose numbers they have."""
     cells: tuple[tuple[PairCell | None, ...], ...]
     name: Literal["pairs"] = "pairs"
     title: str = "All with all: differences in points of accuracy"

@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from mada.report.figures.data import CriticsFigure, RightCounts
-from mada.report.figures.drawing import BLACK, BLUE, GRAY, LIGHT_GRAY, VERMILLION, panels, percent_axis
+from mada.report.figures.drawing import BLACK, BLUE, GRAY, LIGHT_GRAY, VERMILLION, WHITE, panels, percent_axis
 from mada.report.figures.lettering import wrapped
 
 MOST_TICKS = 6
@@ -23,7 +23,7 @@ def draw_critics(data: CriticsFigure) -> Figure:
     figure.supxlabel("Right generators in round 1 (below: % of debates)", size=8)
     handles = [
         Line2D([], [], color=BLUE, marker="o", label="critics' answers"),
-        Line2D([], [], color=VERMILLION, marker="s", markerfacecolor="white", linestyle="--", label="their vote"),
+        Line2D([], [], color=VERMILLION, marker="s", markerfacecolor=WHITE, linestyle="--", label="their vote"),
         Line2D([], [], color=BLACK, linestyle=":", linewidth=0.9, label="generators' answers"),
         Patch(facecolor=LIGHT_GRAY, edgecolor=GRAY, linewidth=0.4, label="% of debates"),
     ]
@@ -45,7 +45,7 @@ def _draw_panel(axes: Axes, system: RightCounts) -> None:
     axes.plot([0, system.generators], [0, 1], color=BLACK, linestyle=":", linewidth=0.9, zorder=2)
     known = [one for one in counts if one.accuracy is not None and one.vote is not None]
     places = [one.right for one in known]
-    axes.plot(places, [one.vote or 0.0 for one in known], "s--", color=VERMILLION, markerfacecolor="white", zorder=3)
+    axes.plot(places, [one.vote or 0.0 for one in known], "s--", color=VERMILLION, markerfacecolor=WHITE, zorder=3)
     axes.plot(places, [one.accuracy or 0.0 for one in known], "o-", color=BLUE, zorder=4)
     axes.set_title(wrapped(f"{system.run}: {system.title}" if system.run else system.title, 28), linespacing=1.0)
     axes.set_ylim(0, 1.04)

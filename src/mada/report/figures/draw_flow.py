@@ -7,7 +7,7 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 
 from mada.report.figures.data import Flow, FlowFigure
-from mada.report.figures.drawing import BLACK, GRAY, RIGHT, SMALL, TINY, WRONG, panels
+from mada.report.figures.drawing import BLACK, GRAY, RIGHT, SMALL, TINY, WHITE, WRONG, panels, tip
 from mada.report.figures.lettering import wrapped
 from mada.report.numbers import share_text
 
@@ -80,8 +80,7 @@ def _draw_block(axes: Axes, place: int, *, bottom: float, share: float, is_right
         )
     )
     if share >= LOWEST_NAMED:
-        colour = "white" if is_right else BLACK
-        _write(axes, place, bottom + share / 2, share, size=SMALL, colour=colour)
+        _write(axes, place, bottom + share / 2, share, size=SMALL, colour=WHITE)
 
 
 def _draw_band(axes: Axes, place: int, tops: tuple[float, float], share: float, *, colour: str, changed: bool) -> None:
@@ -100,21 +99,22 @@ def _draw_band(axes: Axes, place: int, tops: tuple[float, float], share: float, 
     ]
     curve = [Path.CURVE4] * 3
     path = Path(corners, [Path.MOVETO, *curve, Path.LINETO, *curve, Path.CLOSEPOLY])
-    axes.add_patch(
-        PathPatch(
-            path,
-            facecolor=colour,
-            alpha=CHANGED if changed else UNCHANGED,
-            edgecolor=GRAY if changed else "none",
-            linewidth=0.3,
-            zorder=2 if changed else 1,
-        )
+    band = PathPatch(
+        path,
+        facecolor=colour,
+        alpha=CHANGED if changed else UNCHANGED,
+        edgecolor=GRAY if changed else "none",
+        linewidth=0.3,
+        zorder=2 if changed else 1,
     )
+    after = "right" if colour == RIGHT else "wrong"
+    tip(band, f"{share_text(share)} % of the questions: {'now' if changed else 'still'} {after}")
+    axes.add_patch(band)
     if changed:
         # Before the two changes cross: a third of the way the curve has gone a sixth of its climb.
         x, y = left + (right - left) * 0.3, first + (last - first) * 0.16 - share / 2
         text = _write(axes, x, y, share, size=TINY, colour=BLACK)
-        text.set_bbox({"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.4})
+        text.set_bbox({"facecolor": WHITE, "alpha": 0.75, "linewidth": 0, "pad": 0.4})
 
 
 def _write(axes: Axes, x: float, y: float, share: float, *, size: float, colour: str) -> Text:

@@ -1,4 +1,7 @@
-"""Drawing systems by their cost: accuracy against parameters or tokens, with the Pareto front and curves of votes."""
+"""Drawing systems by their cost: verdicts against parameters or tokens, with the Pareto front and curves of votes.
+
+Names stand in a column at the right, as high as their points as far as there is room, with a thin line to each.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,26 +12,26 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from mada.report.figures.data import ParametersFigure, SystemPoint, TokensFigure, VoteCurve
-from mada.report.figures.draw_names import PointName, write_names
 from mada.report.figures.drawing import (
     BLACK,
     BLUE,
     GRAY,
-    ONE_COLUMN,
+    LIGHT_GRAY,
     SMALL,
-    TINY,
     TWO_COLUMNS,
     VERMILLION,
+    WHITE,
     look,
     new_figure,
     percent_axis,
+    tip,
 )
-from mada.report.figures.lettering import shortened, wrapped
+from mada.report.figures.lettering import shortened
+from mada.report.numbers import share_text
 
-FEW = 8
-"""So many names find room in a column."""
-MANY = 20
-"""From so many on their letters are smaller."""
+LINE = 9.5
+"""Height of a name in points of print."""
+LONGEST_NAME = 34
 MOST_CURVES = 4
 """More curves of votes than that have one entry in the legend between them."""
 DOTTED = (0, (1, 1.2))
@@ -38,29 +41,46 @@ SPAN_OF_A_LINE = 12.0
 
 def draw_parameters(data: ParametersFigure) -> Figure:
     """Draw accuracy against trained parameters."""
-    figure, axes = _figure(data.points)
-    _scale(axes, [point.x for point in data.points])
-    axes.set_xlabel("Trained parameters")
-    _draw_systems(figure, axes, data.points, curves=())
-    return figure
+    return _draw(data.points, (), label="Trained parameters")
 
 
 def draw_tokens(data: TokensFigure) -> Figure:
     """Draw accuracy against generated tokens per question, and what votes reach for as many."""
-    figure, axes = _figure(data.points)
-    _scale(axes, [*(point.x for point in data.points), *(at.tokens for curve in data.curves for at in curve.points)])
-    axes.set_xlabel("Generated tokens per question")
-    _draw_systems(figure, axes, data.points, curves=data.curves)
-    return figure
+    return _draw(data.points, data.curves, label="Generated tokens per question")
 
 
-def _figure(points: Sequence[SystemPoint]) -> tuple[Figure, Axes]:
-    few = len(points) <= FEW
-    figure = new_figure(ONE_COLUMN if few else TWO_COLUMNS, 2.7 if few else 3.4 + 0.03 * min(len(points), 40))
+def _draw(points: Sequence[SystemPoint], curves: Sequence[VoteCurve], *, label: str) -> Figure:
+    figure = new_figure(TWO_COLUMNS, max(3.2, (len(points) + 5) * LINE / 72))
     axes = figure.add_subplot()
-    axes.set_ylabel("Accuracy (%)")
+    axes.set_xlabel(label)
+    axes.set_ylabel("Right verdicts (%)")
     percent_axis(axes)
-    return figure, axes
+    _scale(axes, [*(point.x for point in points), *(at.tokens for curve in curves for at in curve.points)])
+    runs = list(dict.fromkeys([*(point.run for point in points), *(curve.run for curve in curves)]))
+    front = sorted((point for point in points if point.is_on_front), key=lambda point: (point.x, point.accuracy))
+    handles = [_draw_curve(axes, curve, place=runs.index(curve.run)) for curve in curves]
+    if len(handles) > MOST_CURVES:
+        # The colours of the runs then tell the curves apart.
+        handles = [Line2D([], [], color=GRAY, linestyle=DOTTED, linewidth=1.0, label="votes of k = 1, 2, … samples")]
+    if len(front) > 1:
+        xs, ys = [point.x for point in front], [point.accuracy for point in front]
+        handles += axes.plot(
+            xs, ys, drawstyle="steps-post", color=GRAY, linewidth=0.9, zorder=1.5, label="Pareto front"
+        )
+    looks = [_look(point, place=runs.index(point.run), alone=len(runs) == 1) for point in points]
+    for point, (colour, marker) in zip(points, looks, strict=True):
+        _draw_point(axes, point, colour=colour, marker=marker)
+    handles += [Line2D([], [], color=GRAY, marker="o", linestyle="", label="verdict")]
+    if any(point.mean is not None for point in points):
+        handles += [Line2D([], [], color=GRAY, marker="_", markersize=6, linestyle="", label="mean answer")]
+    if len(runs) > 1:
+        handles += [
+            Line2D([], [], color=look(k).colour, marker=look(k).marker, linestyle="", label=shortened(run, 30))
+            for k, run in enumerate(runs)
+        ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, columnspacing=1.2, handletextpad=0.5)
+    _write_names(figure, axes, points, [colour for colour, _ in looks])
+    return figure
 
 
 def _scale(axes: Axes, costs: Sequence[float]) -> None:
@@ -77,7 +97,7 @@ def _scale(axes: Axes, costs: Sequence[float]) -> None:
         axes.set_xticks([0, *(10.0**power for power in powers)])
         axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: count_text(cost)))
-    axes.margins(x=0.08, y=0.12)
+    axes.margins(x=0.05, y=0.08)
 
 
 def count_text(count: float) -> str:
@@ -88,53 +108,11 @@ def count_text(count: float) -> str:
     return f"{count:,.6g}"
 
 
-def _draw_systems(figure: Figure, axes: Axes, points: Sequence[SystemPoint], *, curves: Sequence[VoteCurve]) -> None:
-    runs = list(dict.fromkeys([*(point.run for point in points), *(curve.run for curve in curves)]))
-    front = sorted((point for point in points if point.is_on_front), key=lambda point: (point.x, point.accuracy))
-    handles: list[Line2D] = []
-    for curve in curves:
-        handles.append(_draw_curve(axes, curve, place=runs.index(curve.run)))
-    if len(handles) > MOST_CURVES:
-        # The colours of the runs then tell the curves apart.
-        handles = [Line2D([], [], color=GRAY, linestyle=DOTTED, linewidth=1.0, label="votes of k = 1, 2, … samples")]
-    if len(front) > 1:
-        xs, ys = [point.x for point in front], [point.accuracy for point in front]
-        handles += axes.plot(
-            xs, ys, drawstyle="steps-post", color=GRAY, linewidth=0.9, zorder=1.5, label="Pareto front (full marks)"
-        )
-    for point in points:
-        _draw_point(axes, point, place=runs.index(point.run), alone=len(runs) == 1)
-    if len(runs) == 1:
-        handles += [_reference_handle(point) for point in points if point.is_reference]
-    else:
-        handles += [_run_handle(run, place) for place, run in enumerate(runs)]
-    figure.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=2 if figure.get_figwidth() < TWO_COLUMNS else 4,
-        columnspacing=1.2,
-        handletextpad=0.5,
-    )
-    write_names(
-        figure,
-        axes,
-        [
-            _label(
-                point, few=len(points) <= FEW, colour=BLACK if len(runs) == 1 else look(runs.index(point.run)).colour
-            )
-            for point in points
-        ],
-        size=SMALL if len(points) <= MANY else TINY,
-        lines=_lines(front, curves),
-    )
-
-
 def _draw_curve(axes: Axes, curve: VoteCurve, *, place: int) -> Line2D:
     name = f"{curve.run}: {curve.title}" if curve.run else curve.title
-    xs, ys = [at.tokens for at in curve.points], [at.accuracy for at in curve.points]
     (line,) = axes.plot(
-        xs,
-        ys,
+        [at.tokens for at in curve.points],
+        [at.accuracy for at in curve.points],
         color=look(place).colour if curve.run else BLACK,
         linestyle=DOTTED,
         linewidth=1.0,
@@ -146,57 +124,68 @@ def _draw_curve(axes: Axes, curve: VoteCurve, *, place: int) -> Line2D:
     return line
 
 
-def _draw_point(axes: Axes, point: SystemPoint, *, place: int, alone: bool) -> None:
-    """Draw a system: full on the front and hollow below it; of one run, the reference is a diamond."""
-    if alone:
-        colour = VERMILLION if point.is_reference else BLUE if point.is_on_front else GRAY
-        marker = "D" if point.is_reference else "o"
-    else:
-        colour, marker = look(place).colour, look(place).marker
-    axes.errorbar(
+def _look(point: SystemPoint, *, place: int, alone: bool) -> tuple[str, str]:
+    """Return colour and marker: runs differ in both; of one run, the reference is a diamond."""
+    if not alone:
+        return look(place).colour, look(place).marker
+    return (VERMILLION, "D") if point.is_reference else (BLUE if point.is_on_front else GRAY, "o")
+
+
+def _draw_point(axes: Axes, point: SystemPoint, *, colour: str, marker: str) -> None:
+    """Draw a system: full on the front and hollow below it, with its mean answer as a dash on the same line."""
+    if point.mean is not None:
+        axes.plot([point.x], [point.mean], marker="_", markersize=6, color=colour, zorder=2.5)
+        axes.plot([point.x] * 2, [point.mean, point.accuracy], color=colour, linewidth=0.5, linestyle=DOTTED, zorder=2)
+    if point.error is not None:
+        axes.errorbar([point.x], [point.accuracy], yerr=[point.error], fmt="none", ecolor=colour, elinewidth=0.7)
+    (mark,) = axes.plot(
         [point.x],
         [point.accuracy],
-        yerr=None if point.error is None else [point.error],
-        fmt=marker,
+        marker=marker,
         color=colour,
-        markerfacecolor=colour if point.is_on_front else "white",
-        markeredgewidth=1.0,
-        markersize=5.0 if point.is_reference else 4.5,
-        elinewidth=0.7,
-        capsize=1.5,
-        capthick=0.7,
+        markerfacecolor=colour if point.is_on_front else WHITE,
+        markersize=5.0,
         zorder=3.5 if point.is_reference else 3,
     )
+    error = "" if point.error is None else f" ± {share_text(point.error)}"
+    mean = "" if point.mean is None else f", mean answer {share_text(point.mean)}"
+    name = f"{point.run}: {point.title}" if point.run else point.title
+    tip(mark, f"{name}: verdict {share_text(point.accuracy)}{error}{mean}; {count_text(round(point.x))}")
 
 
-def _reference_handle(point: SystemPoint) -> Line2D:
-    face = VERMILLION if point.is_on_front else "white"
-    return Line2D(
-        [], [], color=VERMILLION, marker="D", markersize=5.0, markerfacecolor=face, linestyle="", label="reference"
-    )
-
-
-def _run_handle(run: str, place: int) -> Line2D:
-    own = look(place)
-    return Line2D([], [], color=own.colour, marker=own.marker, linestyle="", label=shortened(run, 30))
-
-
-def _label(point: SystemPoint, *, few: bool, colour: str) -> PointName:
-    return PointName(
-        text=wrapped(point.title, 18 if few else 24),
-        x=point.x,
-        y=point.accuracy,
-        error=point.error or 0.0,
-        is_bold=point.is_reference,
-        colour=colour,
-    )
-
-
-def _lines(front: Sequence[SystemPoint], curves: Sequence[VoteCurve]) -> list[list[tuple[float, float]]]:
-    """Return the corners of all lines, which names should not be written upon."""
-    steps: list[tuple[float, float]] = []
-    for point in front:
-        if steps:
-            steps.append((point.x, steps[-1][1]))
-        steps.append((point.x, point.accuracy))
-    return [steps, *([(at.tokens, at.accuracy) for at in curve.points] for curve in curves)]
+def _write_names(figure: Figure, axes: Axes, points: Sequence[SystemPoint], colours: Sequence[str]) -> None:
+    """Write the names at the right, from the highest point to the lowest, each pushed down by those above it."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)
+    line = LINE / (72 * figure.get_figheight() * 0.72)
+    order = sorted(range(len(points)), key=lambda place: (-points[place].accuracy, points[place].x))
+    heights: list[float] = []
+    for place in order:
+        wanted = (points[place].accuracy - low) / (high - low)
+        heights.append(min(wanted, heights[-1] - line) if heights else wanted)
+    # Those that were pushed over the lower edge push back.
+    floor = 0.0
+    for place in reversed(range(len(heights))):
+        heights[place] = max(heights[place], floor)
+        floor = heights[place] + line
+    for place, height in zip(order, heights, strict=True):
+        point = points[place]
+        axes.annotate(
+            shortened(point.title, LONGEST_NAME),
+            xy=(point.x, point.accuracy),
+            xytext=(1.03, height),
+            textcoords="axes fraction",
+            size=SMALL,
+            va="center",
+            color=colours[place] if point.is_reference or point.run else BLACK,
+            weight="bold" if point.is_reference else "normal",
+            arrowprops={
+                "arrowstyle": "-",
+                "color": LIGHT_GRAY,
+                "linewidth": 0.4,
+                "shrinkA": 1,
+                "shrinkB": 4,
+                "relpos": (0, 0.5),
+            },
+            zorder=1,
+        )

@@ -8,8 +8,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from mada.report.figures.data import TrainingCurve, TrainingFigure
-from mada.report.figures.drawing import BLACK, GRAY, look, panels, percent_axis
+from mada.report.figures.drawing import BLACK, GRAY, WHITE, look, panels, percent_axis, tip
 from mada.report.figures.lettering import shortened
+from mada.report.numbers import share_text
 
 MOST_NAMED = 7
 """Agents beyond that look like earlier ones, so the legend ends there."""
@@ -64,17 +65,18 @@ def _draw_curve(axes: Axes, curve: TrainingCurve, *, place: int) -> None:
         zorder=2.5,
     )
     for point in curve.validation:
-        axes.plot(
+        (mark,) = axes.plot(
             [point.step],
             [point.accuracy],
             marker=own.marker,
             color=own.colour,
-            markerfacecolor=own.colour if point.is_best else "white",
+            markerfacecolor=own.colour if point.is_best else WHITE,
             markersize=6.0 if point.is_best else 4.0,
             markeredgecolor=BLACK if point.is_best else own.colour,
             markeredgewidth=0.8,
             zorder=4 if point.is_best else 3,
         )
+        tip(mark, f"{curve.agent}, step {point.step:,}: {share_text(point.accuracy)} on the validation set")
 
 
 def _agents(curves: Sequence[TrainingCurve]) -> list[Line2D]:
@@ -85,7 +87,7 @@ def _agents(curves: Sequence[TrainingCurve]) -> list[Line2D]:
             color=look(place).colour,
             linestyle=look(place).dash,
             marker=look(place).marker,
-            markerfacecolor="white",
+            markerfacecolor=WHITE,
             label=shortened(curve.agent, 24),
         )
         for place, curve in enumerate(curves[:MOST_NAMED])
@@ -95,7 +97,7 @@ def _agents(curves: Sequence[TrainingCurve]) -> list[Line2D]:
 def _kinds() -> list[Line2D]:
     return [
         Line2D([], [], color=GRAY, label="rollouts: mean of a window, ± one deviation"),
-        Line2D([], [], color=GRAY, marker="o", markerfacecolor="white", linewidth=0.5, label="validation"),
+        Line2D([], [], color=GRAY, marker="o", markerfacecolor=WHITE, linewidth=0.5, label="validation"),
         Line2D(
             [], [], color=GRAY, marker="o", markersize=6.0, markeredgecolor=BLACK, linestyle="", label="adapter kept"
         ),

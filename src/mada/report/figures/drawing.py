@@ -1,9 +1,11 @@
-"""How figures look in print: sizes, letters, colours, marks; and a drawn figure as the bytes of its files.
+"""How figures look: sizes, letters, colours, marks; and a drawn figure as the bytes of its files or as part of a page.
 
 Every distinction is made twice, by a colour that the colour-blind can tell (Okabe and Ito's) and by a marker, a dash
 or a hatching, so that a figure says the same when it is printed in black. There are no titles: a caption has them.
 """
 
+import html
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,33 +13,51 @@ from io import BytesIO
 from typing import Any, Literal
 
 import matplotlib.style
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from mada.report.figures.lettering import FONTS
+from mada.report.forms.markdown import printable
 
 ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
 """Widths in inches: figures are drawn at the size at which they are printed, so 8 points are 8 points."""
 DOTS_PER_INCH = 200
 
-BLACK, GRAY, LIGHT_GRAY = "#000000", "#707070", "#D9D9D9"
+BLACK, GRAY, LIGHT_GRAY, GRID, WHITE = "#000000", "#707070", "#D9D9D9", "#E6E6E6", "#ffffff"
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY_BLUE, PURPLE = "#56B4E9", "#CC79A7"
 RIGHT, WRONG = BLUE, ORANGE
 """Right answers and wrong ones: the two of the palette that differ most in lightness too."""
 
-SMALL, TINY = 7.0, 6.0
+SMALL, TINY = 6.5, 5.5
+
+TIP = "tip:"
+"""Begins the id of an artist that shows a text on the page when pointed at."""
+ON_PAGE = {
+    BLACK: "ink",
+    GRAY: "muted",
+    LIGHT_GRAY: "line",
+    GRID: "line",
+    WHITE: "paper",
+    BLUE: "series-1",
+    VERMILLION: "series-2",
+    GREEN: "series-3",
+    PURPLE: "series-4",
+    ORANGE: "series-5",
+    SKY_BLUE: "series-6",
+}
+"""The page's names for the colours, which it has a light and a dark version of."""
 
 _STYLE: dict[str, Any] = {
     "font.family": list(FONTS),
-    "font.size": 8.0,
-    "axes.labelsize": 8.0,
-    "axes.titlesize": 8.0,
+    "font.size": 7.5,
+    "axes.labelsize": 7.5,
+    "axes.titlesize": 7.5,
     "xtick.labelsize": SMALL,
     "ytick.labelsize": SMALL,
     "legend.fontsize": SMALL,
-    "mathtext.fontset": "stix",
     "axes.linewidth": 0.6,
     "axes.edgecolor": GRAY,
     "axes.spines.top": False,
@@ -45,7 +65,7 @@ _STYLE: dict[str, Any] = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.unicode_minus": True,
-    "grid.color": "#E6E6E6",
+    "grid.color": GRID,
     "grid.linewidth": 0.5,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
@@ -65,6 +85,7 @@ _STYLE: dict[str, Any] = {
     "savefig.dpi": DOTS_PER_INCH,
     # Type 42 are whole letters, which journals ask for and editors can search and change.
     "pdf.fonttype": 42,
+    "svg.fonttype": "none",
     "text.hinting": "none",
     "text.usetex": False,
     "path.simplify": True,
@@ -142,11 +163,37 @@ def settle(figure: Figure) -> None:
     figure.set_layout_engine("none")
 
 
-def picture_bytes(figure: Figure, form: Literal["pdf", "png"]) -> bytes:
+def tip(artist: Artist, text: str) -> None:
+    """Show a text on the page when somebody points at this."""
+    artist.set_gid(TIP + printable(text))
+
+
+def picture_bytes(figure: Figure, form: Literal["pdf", "png", "svg"], *, transparent: bool = False) -> bytes:
     """Return a figure as a file's content; the same figure gives the same bytes, so there are no dates in it."""
-    metadata: dict[str, None] = (
-        {"Software": None} if form == "png" else {"Creator": None, "Producer": None, "CreationDate": None}
-    )
+    unnamed = {"pdf": ("Creator", "Producer", "CreationDate"), "png": ("Software",), "svg": ("Creator", "Date")}
     buffer = BytesIO()
-    figure.savefig(buffer, format=form, metadata=metadata)
+    with matplotlib.rc_context({"svg.hashsalt": form}):
+        figure.savefig(buffer, format=form, metadata=dict.fromkeys(unnamed[form]), transparent=transparent)
     return buffer.getvalue()
+
+
+def page_svg(figure: Figure, *, name: str, title: str) -> str:
+    """Return a figure as an element of a page: in the page's colours, with tips, and with ids that no other has."""
+    text = picture_bytes(figure, "svg", transparent=True).decode()
+    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(rf'id="{TIP}([^"]*)"', r'class="tip" data-tip="\1"', text)
+    text = re.sub(r'((?:url\(|href=")#|id=")([mp][0-9a-f]{10}\b)', rf"\1{name}-\2", text)
+    referred = set(re.findall(r'(?:url\(|href=")#([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda one: one[0] if one[1] in referred else "", text)
+    text = re.sub(r'(<g class="tip") data-tip="([^"]*)">', r"\1><title>\2</title>", text)
+    text = re.sub(r'style="[^"]*"', _in_page_colours, text)
+    # On the page letters of 6.5 points are as large as its notes.
+    start = (
+        f'<svg role="img" aria-label="{html.escape(title)}" style="--width: {1.6 * 72 * figure.get_figwidth():.0f}px"'
+    )
+    return re.sub(r'<svg\b[^>]*?( viewBox="[^"]*")[^>]*>', lambda one: f"{start}{one[1]}>", text, count=1).strip()
+
+
+def _in_page_colours(style: re.Match[str]) -> str:
+    colours = {colour.lower(): f"var(--{name})" for colour, name in ON_PAGE.items()}
+    return re.sub(r"#[0-9a-f]{6}\b", lambda found: colours.get(found[0], found[0]), style[0])

@@ -6,11 +6,11 @@ from functools import cache
 
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
-FONTS = ("STIXGeneral", "DejaVu Sans")
+FONTS = ("DejaVu Sans", "STIXGeneral")
 """Both come with matplotlib, so figures are the same on every machine. What the first has no letter for, the second may
-have."""
+have. The first is wide: the fonts of a reader's browser, which the page uses, need no more room."""
 UNKNOWN = "□"
-"""For a letter that neither font has, such as a Chinese one: the page, which uses the reader's fonts, shows it."""
+"""For a letter that neither font has, such as a Chinese one; the tables of the page show it."""
 ELLIPSIS = "…"
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from mada.evaluation.analysis import shown_systems
 from mada.evaluation.statistics import Comparison, compare_all
+from mada.evaluation.summary import summary_of
 from mada.report.figures.data import PairCell, PairsFigure
 from mada.report.figures.points import run_title
+from mada.report.paper.lineup import Lineup
 from mada.report.reading import Source
 
 
@@ -26,7 +27,7 @@ def pairs_figure(sources: Sequence[Source]) -> PairsFigure | None:
             return None
         problems = dict(source.grid.problems)
         run = run_title(source, sources)
-        for system in shown_systems(source.grid):
+        for system in (one.system for group in Lineup.of(summary_of(source.grid)).groups for one in group):
             titles.append(f"{run}: {system.title}" if run else system.title)
             averages.append(source.grid.seed_averages(system, source.grid.measured(system)))
     if len(titles) < 2:

@@ -47,7 +47,7 @@ def _beats(other: SystemPoint, point: SystemPoint) -> bool:
 
 
 def _point(grid: Grid, system: PlannedSystem, *, x: float, run: str) -> SystemPoint:
-    accuracy = estimate(grid.seed_averages(system, grid.measured(system)))
+    accuracy = estimate(grid.seed_averages(system, lambda score: score.verdict_correct))
     return SystemPoint(
         run=run,
         name=system.name,
@@ -57,4 +57,5 @@ def _point(grid: Grid, system: PlannedSystem, *, x: float, run: str) -> SystemPo
         error=accuracy.standard_error,
         is_reference=system.name == grid.plan.reference,
         is_on_front=False,
+        mean=None if system.measure == "verdict" else grid.average(system, grid.measured(system)),
     )

@@ -1,4 +1,4 @@
-"""Figures as files for papers: every one as PDF, in lines and letters, and as PNG.
+"""Every figure drawn once: for papers as PDF, PNG and SVG, and for the page as an element with its values as tables.
 
 This module and those that draw load matplotlib, so they are imported when figures are written and not before.
 """
@@ -17,7 +17,9 @@ from mada.report.figures.draw_flow import draw_flow
 from mada.report.figures.draw_pairs import draw_pairs
 from mada.report.figures.draw_points import draw_parameters, draw_tokens
 from mada.report.figures.draw_training import draw_training
-from mada.report.figures.drawing import picture_bytes, print_style, settle
+from mada.report.figures.drawing import page_svg, picture_bytes, print_style, settle
+from mada.report.figures.values import value_tables
+from mada.report.forms.html import Drawing
 
 # Each takes the figure of its name, which no type of a dict can say.
 DRAWINGS: dict[str, Callable[[Any], Figure]] = {
@@ -31,15 +33,19 @@ DRAWINGS: dict[str, Callable[[Any], Figure]] = {
 }
 
 
-def write_figures(figures: Iterable[FigureData], folder: Path) -> list[Path]:
-    """Write `NAME.pdf` and `NAME.png` of every figure and return their paths; the same data gives the same bytes."""
+def write_figures(figures: Iterable[FigureData], folder: Path) -> tuple[list[Path], dict[str, Drawing]]:
+    """Write `NAME.pdf`, `.png` and `.svg` of every figure, and return their paths and the figures for a page.
+
+    The same data gives the same bytes.
+    """
     paths: list[Path] = []
+    drawings: dict[str, Drawing] = {}
     for data in figures:
         with print_style():
-            drawn = DRAWINGS[data.name](data)
-            settle(drawn)
-            for form in ("pdf", "png"):
-                path = folder / f"{data.name}.{form}"
-                replace_bytes(path, picture_bytes(drawn, form))
-                paths.append(path)
-    return paths
+            figure = DRAWINGS[data.name](data)
+            settle(figure)
+            for form in ("pdf", "png", "svg"):
+                paths.append(folder / f"{data.name}.{form}")
+                replace_bytes(paths[-1], picture_bytes(figure, form))
+            drawings[data.name] = Drawing(page_svg(figure, name=data.name, title=data.title), value_tables(data))
+    return paths, drawings

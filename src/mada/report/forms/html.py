@@ -1,12 +1,14 @@
 """A report as HTML for a page: every text is escaped, every table can be read aloud and scrolls on a narrow screen.
 
 Only structure is here. How it looks is the page's style sheet's: a shaded cell has its colour as a class and its
-intensity as a custom property, and a figure is an empty place with the name of what belongs there.
+intensity as a custom property, and a figure is what was drawn of it, with its values in a fold.
 """
 
 import html
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 
 from mada.report.document import (
     Block,
@@ -25,8 +27,16 @@ from mada.report.document import (
 from mada.report.forms.markdown import harmless, printable
 
 
-def html_section(section: Section, *, figures: Collection[str] | None = None) -> str:
-    """Return a section as an element; `figures` names those that have anything to show, None stands for all."""
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure for a page: an SVG element, and tables of what it shows."""
+
+    svg: str
+    tables: Sequence[Table] = ()
+
+
+def html_section(section: Section, *, figures: Mapping[str, Drawing] = MappingProxyType({})) -> str:
+    """Return a section as an element; of its figures those are there that have been drawn."""
     blocks = (_block(block, figures=figures) for block in section.blocks)
     inner = "\n".join([f"<h2>{_text(section.title)}</h2>", *(block for block in blocks if block)])
     return f'<section id="{_text(section.name)}">\n{inner}\n</section>'
@@ -38,7 +48,7 @@ def html_table(table: Table) -> str:
     bodies = "\n".join(_body(rows, table.columns) for rows in table.groups)
     notes = "".join(f'\n<p class="note">{_text(note)}</p>' for note in table.notes)
     return (
-        f'<div class="table" id="table-{_text(table.name)}" role="region" tabindex="0" aria-label="{title}">\n'
+        f'<div class="table scroll" id="table-{_text(table.name)}" role="region" tabindex="0" aria-label="{title}">\n'
         f"<table>\n<caption>{title}</caption>\n{_head(table.columns)}\n{bodies}\n</table>\n</div>{notes}"
     )
 
@@ -48,7 +58,7 @@ def html_paragraph(paragraph: Paragraph) -> str:
     return f"<p>{''.join(_spans(paragraph))}</p>"
 
 
-def _block(block: Block, *, figures: Collection[str] | None) -> str:
+def _block(block: Block, *, figures: Mapping[str, Drawing]) -> str:
     match block:
         case Paragraph():
             return html_paragraph(block)
@@ -63,14 +73,17 @@ def _block(block: Block, *, figures: Collection[str] | None) -> str:
                 return lines
             return f"<details>\n<summary>{_text(block.summary)}</summary>\n{lines}\n</details>"
         case Figure():
-            return _figure(block) if figures is None or block.name in figures else ""
+            return html_figure(block, figures[block.name]) if block.name in figures else ""
 
 
-def _figure(figure: Figure) -> str:
-    name = _text(figure.name)
+def html_figure(figure: Figure, drawing: Drawing) -> str:
+    """Return a figure with its caption, in a region that scrolls by itself, and its values in a fold."""
+    name, title = _text(figure.name), _text(figure.title)
+    values = "\n".join(map(html_table, drawing.tables))
+    fold = f"\n<details>\n<summary>Values</summary>\n{values}\n</details>" if values else ""
     return (
-        f'<figure class="chart" id="figure-{name}" data-chart="{name}">'
-        f"<figcaption>{_text(figure.title)}</figcaption></figure>"
+        f'<figure class="chart" id="figure-{name}">\n<figcaption>{title}</figcaption>\n'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{title}">{drawing.svg}</div>{fold}\n</figure>'
     )
 
 

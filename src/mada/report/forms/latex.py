@@ -104,8 +104,8 @@ class _SetColumn:
         return f"{{{text}}}" if self.is_parsed else text
 
     def cell(self, cell: Cell) -> str:
-        if self.column.kind == "number" and _number(cell):
-            plain = cell.text.replace("−", "-").replace(",", "")
+        if self.column.kind == "number" and (number := _number(cell)):
+            plain = _plain(number)
             text = plain if self.is_parsed else rf"\num{{{plain}}}"
         else:
             text = f"{{{_short(cell.text)}}}" if self.is_parsed else _short(cell.text)
@@ -152,8 +152,30 @@ def _is_mixed(numbers: Sequence[re.Match[str]]) -> bool:
 
 
 def _number(cell: Cell) -> re.Match[str] | None:
-    """Return the parts of a cell that siunitx can read, None where it is no number."""
-    return _NUMBER.fullmatch(cell.text) if len(cell.text) <= LONGEST_NUMBER else None
+    """Return the parts of a cell that siunitx can read, None where it is no number.
+
+    An error counts in the number's last digits and may not have more of them: siunitx 3.2 refuses `5.0(112)`.
+    """
+    number = _NUMBER.fullmatch(cell.text) if len(cell.text) <= LONGEST_NUMBER else None
+    if number is None or not number["error"]:
+        return number
+    decimals = number["decimals"] or ""
+    _, point, behind = number["error"].partition(".")
+    digits = len(number["whole"].replace(",", "")) + len(decimals)
+    fits = len(_digits(number["error"])) <= digits and (not point or len(behind) == len(decimals))
+    return number if fits else None
+
+
+def _plain(number: re.Match[str]) -> str:
+    """Return a number as every siunitx 3 reads it; it prints the error `(13)` of `28.4(13)` as `(1.3)` again."""
+    plain = number[0].replace("−", "-").replace(",", "")
+    error = number["error"]
+    return plain.replace(f"({error})", f"({_digits(error)})") if error else plain
+
+
+def _digits(error: str) -> str:
+    """Return an error in units of the last digit: `1.3` of a number with one decimal is 13 of them, `0.3` is 3."""
+    return error.replace(".", "").lstrip("0") or "0"
 
 
 def _short(text: str) -> str:
@@ -171,7 +193,7 @@ def _table_format(numbers: Sequence[re.Match[str]]) -> str:
     # A sign that no number has would move the column off its centre.
     comparator = "<" if longest("comparator") else ""
     sign = "+" if longest("sign") else ""
-    error = longest("error")
+    error = max(len(_digits(number["error"])) if number["error"] else 0 for number in numbers)
     return (
         f"{comparator}{sign}{whole}{f'.{decimals}' if decimals else ''}{f'({error})' if error else ''}"
         f"{f'e{exponent}' if exponent else ''}"

@@ -7,11 +7,13 @@ Prompts are most of a transcript, and most of a prompt is what others said in it
 
 and a prompt is a list of parts: either plain text, or `[text, first, end]` for those pieces of an earlier text.
 Joining the parts gives the prompt exactly, whatever is in it, because every reference was found in it letter by letter.
+Formulas are given for conclusions and answers; thinking is shown as it was written.
 """
 
 from collections.abc import Iterator, Mapping
 
 from mada.evaluation.scores import Score, Transcript
+from mada.report.page.mathematics import Tree, answer_tree, formulas_of
 
 THINKING_OPENS, THINKING_ENDS = "<think>", "</think>"
 SHORTEST_REFERENCE = 24
@@ -55,6 +57,8 @@ def body_of(transcript: Transcript, score: Score) -> dict[str, object]:
     return {
         "reference": transcript.reference,
         "said": said,
+        "formulas": [list(formulas_of(pieces[3])) for pieces in said],
+        "answers": _answers(transcript),
         "prompts": [parts for _, parts in prompts.values()],
         "rounds": rounds,
         "verdict": _verdict(transcript, score),
@@ -98,6 +102,14 @@ def _remember(known: dict[str, Reference], number: int, pieces: Pieces) -> None:
         text = "".join(pieces[first:end])
         if len(text) >= SHORTEST_REFERENCE:
             known.setdefault(text, (number, first, end))
+
+
+def _answers(transcript: Transcript) -> dict[str, Tree]:
+    debate = transcript.debate
+    answers = {response.answer for one in debate.rounds for response in one.responses} | {transcript.reference}
+    if debate.verdict:
+        answers |= {vote.answer for vote in debate.verdict.votes}
+    return {one: tree for one in sorted(filter(None, answers)) if (tree := answer_tree(one)) is not None}
 
 
 def _verdict(transcript: Transcript, score: Score) -> dict[str, object]:

@@ -10,10 +10,12 @@ import json
 import tempfile
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from mada.atomic import explaining
 from mada.evaluation.grid import Grid, Place, place_of
 from mada.evaluation.scores import Transcript
 from mada.report.page.bodies import body_of
@@ -47,6 +49,8 @@ class Packed:
 
     index: Mapping[str, object]
     chunks: Iterable[str]
+    example: Entry | None = None
+    """A debate that corrected its generators, of the first system that has one: what a reader sees first."""
 
     @property
     def count(self) -> int:
@@ -69,20 +73,28 @@ class _Waiting:
 
 
 @contextmanager
-def packed(sources: Sequence[DebateSource]) -> Generator[Packed]:
+def packed(sources: Sequence[DebateSource], *, page: Path | None = None) -> Generator[Packed]:
     """Yield the debates of runs, sorted by run, system, benchmark, problem and seed, for as long as the block lasts.
 
-    Systems and benchmarks are in the order of their plan. Equal runs give equal bytes, in whichever order their
-    debates were recorded.
+    The reference comes first; the other systems and benchmarks are in the order of their plan. Equal runs give equal
+    bytes, in whichever order their debates were recorded. Bodies wait beside the page, which needs the room anyway;
+    what the disk refuses is a RunError about the page. Without one they wait in the system's temporary folder.
     """
-    with tempfile.TemporaryFile() as file:
+    with explaining(page) if page else nullcontext(), tempfile.TemporaryFile(dir=page and page.parent) as file:
         waiting = [
             _Waiting(entry, *_put(file, body))
             for number, source in enumerate(sources)
             for entry, body in _debates(source, number)
         ]
         waiting.sort(key=lambda one: one.entry.place)
-        yield Packed(index_of([one.entry for one in waiting], chunk=CHUNK), _Chunks(file, waiting))
+        entries = [one.entry for one in waiting]
+        yield Packed(index_of(entries, chunk=CHUNK), _Chunks(file, waiting), example_of(entries))
+
+
+def example_of(entries: Iterable[Entry]) -> Entry | None:
+    """Return the first corrected debate, of the first system that has one; those where all gave answers first."""
+    corrected = (entry for entry in entries if entry.outcome == "corrected")
+    return min(corrected, key=lambda entry: (entry.place[:2], None in entry.answers), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,8 @@ def _debates(source: DebateSource, number: int) -> Iterator[tuple[Entry, dict[st
     grid = source.grid
     if grid is None:
         return
-    systems = {system.name: (rank, system.title) for rank, system in enumerate(grid.plan.held)}
+    held = sorted(grid.plan.held, key=lambda system: system.name != grid.plan.reference)
+    systems = {system.name: (rank, system.title) for rank, system in enumerate(held)}
     benchmarks = {benchmark: rank for rank, benchmark in enumerate(grid.problems)}
     for transcript in _scored(source.transcripts(), grid):
         score = grid.scores[place_of(transcript)]

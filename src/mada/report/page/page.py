@@ -8,29 +8,26 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote
 
 from mada.atomic import replacing
-from mada.report.document import Paragraph, Section
-from mada.report.figures.data import FigureData
-from mada.report.forms.html import html_paragraph, html_section
+from mada.report.document import Figure, Paragraph, Section
+from mada.report.forms.html import Drawing, html_figure, html_paragraph, html_section
 from mada.report.forms.markdown import printable
 from mada.report.numbers import counted
+from mada.report.page.mathematics import answer_html, text_html
 from mada.report.page.packing import NO_DEBATES, Packed
 
 # Each file may use what those before it define.
 SCRIPTS = (
-    *("math-symbols.js", "math-tokens.js", "math-nodes.js", "math-parser.js", "math-commands.js"),
-    *("math-environments.js", "math-segments.js", "math.js"),
-    *("chart-canvas.js", "charts.js", "chart-points.js", "chart-training.js", "chart-flow.js", "chart-critics.js"),
-    *("chart-advantages.js", "chart-pairs.js"),
     *("elements.js", "archive.js", "links.js", "filters.js", "search.js", "list.js"),
     *("cards.js", "debate.js", "controls.js", "debates.js", "theme.js", "keyboard.js", "page.js"),
 )
-STYLES = ("page.css", "charts.css", "math.css")
+NO_FIGURES: Mapping[str, Drawing] = {}
 
 
 def write_page(
@@ -38,7 +35,7 @@ def write_page(
     title: str,
     sections: Sequence[Section],
     *,
-    figures: Sequence[FigureData] = (),
+    figures: Mapping[str, Drawing] = NO_FIGURES,
     debates: Packed = NO_DEBATES,
     lead: Sequence[Paragraph] = (),
 ) -> None:
@@ -52,7 +49,7 @@ def page_html(
     title: str,
     sections: Sequence[Section],
     *,
-    figures: Sequence[FigureData] = (),
+    figures: Mapping[str, Drawing] = NO_FIGURES,
     debates: Packed = NO_DEBATES,
     lead: Sequence[Paragraph] = (),
 ) -> str:
@@ -64,22 +61,27 @@ def page_pieces(
     title: str,
     sections: Sequence[Section],
     *,
-    figures: Sequence[FigureData],
+    figures: Mapping[str, Drawing],
     debates: Packed,
     lead: Sequence[Paragraph],
 ) -> Iterator[str]:
     """Yield the page from its first line to its last; no piece is longer than the index or one chunk of debates."""
-    drawn = {figure.name for figure in figures}
+    first = next(
+        (one for part in sections for one in part.blocks if isinstance(one, Figure) and one.name in figures), None
+    )
     script = page_script()
     yield _head(title, script)
     yield _header(title, sections, lead=lead, has_debates=debates.count > 0)
     yield '<main id="content">\n'
+    if first is not None or debates.example is not None:
+        figure = html_figure(first, figures[first.name]) if first else ""
+        yield f'<div class="first">\n{figure}\n{_example(debates)}</div>\n'
+    others = {name: figure for name, figure in figures.items() if first is None or name != first.name}
     for section in sections:
-        yield html_section(section, figures=drawn) + "\n"
+        yield html_section(section, figures=others) + "\n"
     if debates.count:
         yield _browser(debates)
     yield "</main>\n"
-    yield _data("charts", [asdict(figure) for figure in figures])
     yield _data("debate-index", debates.index)
     yield f"<script>{script}</script>\n"
     for number, chunk in enumerate(debates.chunks):
@@ -96,11 +98,6 @@ def page_script() -> str:
     return script
 
 
-def page_style() -> str:
-    """Return the one style sheet of a page."""
-    return "\n".join(_asset(name) for name in STYLES)
-
-
 def _head(title: str, script: str) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = (
@@ -112,7 +109,8 @@ def _head(title: str, script: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f'<title>{_text(title)}</title>\n<link rel="icon" href="data:,">\n<style>\n{page_style()}</style>\n</head>\n'
+        f'<title>{_text(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f"<style>\n{_asset('page.css')}</style>\n</head>\n"
     )
 
 
@@ -138,6 +136,39 @@ def _browser(debates: Packed) -> str:
         '<section id="debates" aria-labelledby="debates-title">\n<h2 id="debates-title" tabindex="-1">Debates</h2>\n'
         f"<noscript><p>{counted(debates.count, 'debate')} can be read here by browsers that run JavaScript.</p>"
         "</noscript>\n</section>\n"
+    )
+
+
+def _example(debates: Packed) -> str:
+    """Return a debate that corrected its generators: question, every answer, round by round; and where to read it."""
+    one = debates.example
+    if one is None:
+        return ""
+    seats = iter(zip(one.answers, one.right, strict=True))
+    rounds = "".join(
+        f"<div><dt>Round {number}</dt><dd>{''.join(_answer(agent, *next(seats)) for agent in agents)}</dd></div>"
+        for number, agents in enumerate(one.agents, 1)
+    )
+    key = "/".join(
+        quote(re.sub("[\ud800-\udfff]", "\ufffd", str(part)), safe="!~*'()")
+        for part in (one.run, one.system[0], one.benchmark, one.seed, one.problem)
+    )
+    return (
+        '<aside class="example" aria-labelledby="example-title">\n'
+        f'<h2 id="example-title">A debate that corrected its generators</h2>\n'
+        f'<p class="question" dir="auto">{text_html(one.question)}</p>\n<dl>{rounds}</dl>\n'
+        f'<p>Verdict: <strong dir="auto">{answer_html(one.verdict or "no answer")}</strong> '
+        f'<span class="right">✓ right</span> <span class="note">{_text(one.system[1])}, {_text(one.benchmark)}, '
+        f'seed {one.seed}</span></p>\n<p><a class="button" href="#debate={_text(key)}">Read this debate</a> '
+        f'<a href="#debates">All {counted(debates.count, "debate")}</a></p>\n</aside>\n'
+    )
+
+
+def _answer(agent: str, answer: str | None, right: str) -> str:
+    kind, sign = ("right", "✓") if right == "1" else ("wrong", "✗")
+    return (
+        f'<span class="seat {kind}" title="{_text(agent)}: {kind}">'
+        f'<span dir="auto">{answer_html(answer or "no answer")}</span> {sign}<span class="spoken">{kind}</span></span>'
     )
 
 

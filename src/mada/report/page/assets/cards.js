@@ -3,39 +3,47 @@ const Cards = (() => {
   const { make, button, counted, verdict } = Elements;
   const THINKING_ENDS = "<" + "/think>";
 
-  // Whatever a model wrote, it can be read: as it is, if it cannot be set.
-  function rendered(content, source = content) {
-    try {
-      return Mathematics.render(source);
-    } catch (error) {
-      console.info("mathematics that could not be set is shown as it is", error);
-      return content;
+  // A formula as packing made it, [name, {attributes}, child, …]: elements by name, texts as text.
+  function formula([name, ...rest]) {
+    if (!/^(m[a-z]+|none)$/.test(name)) throw new Error(`${name} is not an element of a formula`);
+    const element = document.createElementNS("http://www.w3.org/1998/Math/MathML", name);
+    const hasAttributes = typeof rest[0] === "object" && !Array.isArray(rest[0]);
+    for (const [key, value] of hasAttributes ? Object.entries(rest.shift()) : []) element.setAttribute(key, value);
+    element.append(...rest.map((child) => (typeof child === "string" ? child : formula(child))));
+    return element;
+  }
+
+  // Text with its mathematics set, or letter by letter. Places count letters, not halves of surrogate pairs.
+  function text(content, formulas, { isRaw }) {
+    const letters = isRaw || formulas.length === 0 ? content : [...content];
+    const parts = [];
+    let written = 0;
+    for (const [start, end, tree] of isRaw ? [] : formulas) {
+      parts.push(letters.slice(written, start).join(""), formula(tree));
+      written = end;
     }
+    parts.push(written === 0 ? content : letters.slice(written).join(""));
+    return make("div", { class: "text", dir: "auto" }, ...parts);
   }
 
-  // Text with its mathematics set, or letter by letter.
-  function text(content, { isRaw }) {
-    return make("div", { class: "text", dir: "auto" }, isRaw ? content : rendered(content));
-  }
-
-  // An answer is mathematics without a sign of its own; only what could look different is set.
-  function answer(content, { isRaw }) {
+  function answer(content, body, { isRaw }) {
     if (content === null) return make("span", { class: "answer none" }, "no answer");
-    const shown = isRaw || !/[\\^_]/.test(content) ? content : rendered(content, `\\(${content}\\)`);
-    return make("span", { class: "answer", dir: "auto" }, shown);
+    const isSet = !isRaw && Object.hasOwn(body.answers, content);
+    return make("span", { class: "answer", dir: "auto" }, isSet ? formula(body.answers[content]) : content);
   }
 
-  function said(pieces, view) {
-    const [, thinking, , conclusion] = pieces;
-    if (thinking === "") return [text(conclusion, view)];
+  function said(body, place, view) {
+    const [, thinking, , conclusion] = body.said[place];
+    const words = text(conclusion, body.formulas[place], view);
+    if (thinking === "") return [words];
     const isEnded = thinking.endsWith(THINKING_ENDS);
     const inner = thinking.replace(/^<think>\s*/, "").replace(/\s*<\/think>$/, "");
     const folded = make(
       "details", { class: "thinking", open: view.isUnfolded },
       make("summary", {}, `Thinking${isEnded ? "" : ", never ended"} (${counted(inner.length, "character")})`),
-      text(inner, view),
+      make("div", { class: "text", dir: "auto" }, inner),
     );
-    return conclusion === "" ? [folded] : [folded, text(conclusion, view)];
+    return conclusion === "" ? [folded] : [folded, words];
   }
 
   // The prompt is put together only when somebody wants to see it.
@@ -59,20 +67,21 @@ const Cards = (() => {
     return [
       counted(turn.tokens, "token"),
       turn.stop === "length" && make("strong", { class: "cut" }, "cut off at the limit"),
+      turn.stop === "failed" && make("strong", { class: "cut" }, "not given by the server"),
       turn.stop === "cancelled" && make("strong", { class: "cut" }, "cancelled"),
       turn.shortened > 0 &&
         `saw ${counted(turn.shortened, "response")} shortened by ${counted(turn.leftOut, "character")}`,
     ].filter(Boolean).flatMap((fact, place) => (place ? [" · ", fact] : [fact]));
   }
 
-  function card(body, turn, pieces, view) {
+  function card(body, turn, place, view) {
     return make(
       "article", { class: `card ${turn.right ? "right" : "wrong"}` },
       make("header", {},
         make("h5", { dir: "auto" }, turn.agent),
-        make("p", { class: "given" }, answer(turn.answer, view), " ", verdict(turn.right)),
+        make("p", { class: "given" }, answer(turn.answer, body, view), " ", verdict(turn.right)),
         make("p", { class: "facts" }, ...facts(turn))),
-      ...said(pieces, view),
+      ...said(body, place, view),
       prompt(body, turn, view),
     );
   }
@@ -104,5 +113,5 @@ const Cards = (() => {
     return isCopied;
   }
 
-  return { card, text, answer, copyButton };
+  return { card, said, answer, copyButton };
 })();

@@ -57,11 +57,11 @@ const DebateView = (() => {
         make("section", { class: "round" },
           make("h4", {}, `Round ${order + 1}: ${ROLES[role] ?? role}`),
           make("div", { class: "cards" },
-            ...turns.map((turn) => Cards.card(body, turn, body.said[(spokenSoFar += 1)], view)))),
+            ...turns.map((turn) => Cards.card(body, turn, (spokenSoFar += 1), view)))),
       );
       content.replaceChildren(
         heading(one),
-        make("div", { class: "question" }, Cards.text(Archive.text(body, 0), view)),
+        make("div", { class: "question" }, ...Cards.said(body, 0, view)),
         outcome(one),
         ...related(one),
         make("div", { class: "rounds" }, ...rounds),
@@ -82,13 +82,13 @@ const DebateView = (() => {
     function outcome(one) {
       const { answer, right, votes, tie, unanswered } = body.verdict;
       const others = votes.slice(1).map((vote) =>
-        make("li", {}, Cards.answer(vote[0], view), make("span", { class: "facts" }, ` ${counted(vote[1], "vote")}`)));
+        make("li", {}, Cards.answer(vote[0], body, view), make("span", { class: "facts" }, ` ${counted(vote[1], "vote")}`)));
       const counts = votes.length > 0 ? ` ${counted(votes[0][1], "vote")}` : "";
       return make(
         "dl", { class: "outcome" },
-        make("div", {}, make("dt", {}, "Right answer"), make("dd", {}, Cards.answer(body.reference, view))),
+        make("div", {}, make("dt", {}, "Right answer"), make("dd", {}, Cards.answer(body.reference, body, view))),
         make("div", {}, make("dt", {}, "Verdict"),
-          make("dd", {}, Cards.answer(answer, view), " ", verdict(right), make("span", { class: "facts" }, counts))),
+          make("dd", {}, Cards.answer(answer, body, view), " ", verdict(right), make("span", { class: "facts" }, counts))),
         others.length > 0 &&
           make("div", {}, make("dt", {}, "Others"), make("dd", {}, make("ul", {}, ...others))),
         make("div", {}, make("dt", {}, "Outcome"),

@@ -57,7 +57,7 @@ const Keyboard = (() => {
       if (isTyping(event.target)) return;
       const isArrow = event.key.startsWith("Arrow");
       if (["t", "m", "p"].includes(event.key) && !debates.isOpen()) return;
-      if (isArrow && (!debates.isOpen() || event.target.closest("pre, .table, .chart"))) return;
+      if (isArrow && (!debates.isOpen() || event.target.closest("pre, .scroll"))) return;
       if (event.key === "Escape" && !debates.isOpen()) return;
       const action = (isOn && letters[event.key]) || always[event.key];
       if (!action) return;
