@@ -52,14 +52,14 @@ from transformers.utils import logging
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from mada.learning.crediting import credit_groups
+from mada.learning.crediting import Credit, credit_groups
 from mada.learning.learner import Learner
 from mada.learning.prompts import Reward, TrainingPrompt
 from mada.learning.rollouts import GroupRequest, sample_groups
-from mada.learning.settings import Credit, TrainingSettings
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
+from mada.recipe.training import TrainingSettings
 from mada.seeds import seed_for
 
 AGENTS = ("one", "two", "three")

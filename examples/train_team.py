@@ -27,13 +27,13 @@ from mada.cli.training_view import training_view
 from mada.errors import MadaError
 from mada.learning.metrics import VALIDATION, ValidationStep
 from mada.learning.prompts import Reward, TrainingPrompt
-from mada.learning.settings import TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.models.adapters import AdapterStack, Lora, load_adapter
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import load_base
+from mada.recipe.training import TrainingSettings
 from mada.run import StoredRecords
 
 AGENTS = ("generator-1", "generator-2", "generator-3")

@@ -10,15 +10,14 @@ last line shows mada's whole update with one.
 import random
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from workload import AGENTS, SHAPE, VOCABULARY, Results, random_model
 
 from mada.learning.learner import CreditedCompletion, Learner
-from mada.learning.settings import TrainingSettings
 from mada.models.adapters import AdapterStack, Lora
+from mada.recipe.training import TrainingSettings
 
 ROWS, PROMPT, LENGTH = 48, 128, 1024
 PEAK = 989e12  # dense bf16, by the vendor's datasheet
@@ -79,7 +78,7 @@ def main() -> None:
         "whole update with reference": TrainingSettings(),
         "learn, checkpointing": TrainingSettings(kl_coefficient=0.0, gradient_checkpointing=True),  # stays on: last
     }.items():
-        learner = Learner(stack, replace(settings, micro_batch_tokens=16384), total_steps=100)
+        learner = Learner(stack, settings.model_copy(update={"micro_batch_tokens": 16384}), total_steps=100)
         data = completions()
         seconds = timed(lambda learner=learner, data=data: learner.update(data, step=50))
         share = flops(settings.gradient_checkpointing) / seconds / PEAK

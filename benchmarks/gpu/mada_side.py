@@ -51,8 +51,8 @@ class MadaSide:
         from transformers import Qwen2ForCausalLM
 
         from mada.learning.learner import Learner
-        from mada.learning.settings import TrainingSettings
         from mada.models.adapters import AdapterStack, Lora
+        from mada.recipe.training import TrainingSettings
 
         self.folder = folder
         self.on_gpu = torch.cuda.is_available()
@@ -88,10 +88,9 @@ class MadaSide:
         self, engine: "Engine", workload: Workload, prompts: dict[str, list[list[int]]], place: int
     ) -> tuple[dict[str, float], "UpdateReport"]:
         """Take one step as `Trainer` does; return its seconds by part, and what the update reported."""
-        from mada.learning.crediting import credit_groups
+        from mada.learning.crediting import Credit, credit_groups
         from mada.learning.prompts import Reward, TrainingPrompt
         from mada.learning.rollouts import GroupRequest, sample_groups
-        from mada.learning.settings import Credit
         from mada.models.engines import Sampling
         from mada.seeds import seed_for
 

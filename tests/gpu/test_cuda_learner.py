@@ -2,16 +2,15 @@
 
 import logging
 import random
-from dataclasses import replace
 
 import pytest
 import torch
 
 from mada.learning.learner import CreditedCompletion, Learner
 from mada.learning.log_probs import token_log_probs
-from mada.learning.settings import TrainingSettings
+from mada.recipe.training import TrainingSettings
 
-SETTINGS = replace(TrainingSettings(), learning_rate=1e-2, warmup_ratio=0.0, schedule="constant")
+SETTINGS = TrainingSettings(learning_rate=1e-2, warmup_ratio=0.0, schedule="constant")
 
 
 def completions(count, *, length=30):
@@ -48,7 +47,7 @@ def test_updates_are_the_cpus(make_stack, lessons):
 def test_bfloat16_learns_with_small_steps(make_stack):
     """A learning rate far below what bfloat16 can add still moves the adapter, through float32 masters."""
     stack = make_stack(dtype=torch.bfloat16)
-    learner = Learner(stack, replace(SETTINGS, learning_rate=1e-5), total_steps=400)
+    learner = Learner(stack, SETTINGS.model_copy(update={"learning_rate": 1e-5}), total_steps=400)
     before = {name: parameter.detach().clone() for name, parameter in stack.parameters().items()}
     for step in range(200):
         learner.update(list(completions(4)), step=step)
@@ -59,7 +58,7 @@ def test_bfloat16_learns_with_small_steps(make_stack):
 def test_memory_that_runs_out_halves_the_micro_batches(make_stack, caplog):
     stack = make_stack()
     data = list(completions(64, length=500))
-    learner = Learner(stack, replace(SETTINGS, micro_batch_tokens=64 * 500), total_steps=10)
+    learner = Learner(stack, SETTINGS.model_copy(update={"micro_batch_tokens": 64 * 500}), total_steps=10)
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
     used = torch.cuda.memory_allocated()

@@ -13,14 +13,15 @@ import pytest
 import torch
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
+from mada.learning.crediting import Credit
 from mada.learning.metrics import METRICS, VALIDATION, AgentStep, ValidationStep
 from mada.learning.prompts import Reward, TrainingPrompt
-from mada.learning.settings import Credit, TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.models.adapters import AdapterStack, Lora, load_adapter
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
+from mada.recipe.training import TrainingSettings
 from mada.run.records import StoredRecords
 
 peft = pytest.importorskip("peft")

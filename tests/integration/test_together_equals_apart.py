@@ -18,12 +18,12 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mada.learning.metrics import METRICS, AgentStep
 from mada.learning.prompts import Reward, TrainingPrompt
-from mada.learning.settings import TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
+from mada.recipe.training import TrainingSettings
 from mada.run.records import StoredRecords
 
 AGENTS = ("generator-1", "generator-2", "generator-3")

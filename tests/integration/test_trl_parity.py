@@ -6,7 +6,6 @@ completions at hand. The counterfactual advantage, which TRL does not have, repl
 
 import copy
 import random
-from dataclasses import replace
 
 import pytest
 import torch
@@ -18,8 +17,8 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM,
 from mada.learning.advantages import Baseline, counterfactual, group_relative
 from mada.learning.batches import CreditedCompletion
 from mada.learning.learner import Learner
-from mada.learning.settings import TrainingSettings
 from mada.models.adapters import AdapterStack, Lora
+from mada.recipe.training import LossAggregation, TrainingSettings
 
 pytest.importorskip("trl")
 peft = pytest.importorskip("peft")
@@ -148,10 +147,9 @@ def of_trl(base, adapter, rollouts, folder, *, advantages=None, loss_type="grpo"
     return loss, kept
 
 
-def of_ours(stack, rollouts, advantages, *, loss_aggregation="sequence", temperature=0.7):
+def of_ours(stack, rollouts, advantages, *, loss_aggregation: LossAggregation = "sequence", temperature=0.7):
     """The learner's loss and the agent's gradients, named as PEFT names them; the adapters are not changed."""
-    settings = replace(
-        TrainingSettings(),
+    settings = TrainingSettings(
         kl_coefficient=0.04,
         clip_range=0.2,
         max_gradient_norm=None,

@@ -20,12 +20,12 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mada.learning.prompts import Reward, TrainingPrompt
-from mada.learning.settings import TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion
 from mada.models.engines.local import LocalEngine
+from mada.recipe.training import TrainingSettings
 
 AGENTS = ("generator-1", "generator-2")
 VOCABULARY = 32

@@ -10,13 +10,14 @@ To add one, write a function with the signature of `Advantage` and give it a row
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mada.recipe.training import Deviation
+
 Floats = NDArray[np.float64]
-Deviation = Literal["population", "sample"]
 
 
 @dataclass(frozen=True, slots=True)

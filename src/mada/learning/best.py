@@ -6,13 +6,14 @@ checkpoint finds the adapter it calls the best.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from mada.learning.whole_folders import remove_folder, remove_leftover_folders, writing_folder
+from mada.learning.whole_folders import remove_folder, writing_folder
 from mada.models.adapters import AdapterStack
-from mada.models.adapters.peft_files import save_adapter
+from mada.models.adapters.peft_files import digest_of_adapter, save_adapter
 
 FOLDER = "best"
 
@@ -20,7 +21,8 @@ FOLDER = "best"
 class BestAdapter(BaseModel):
     """An agent's best adapter so far; `folder` is relative to the training's folder.
 
-    `accuracy` is None when there is no validation set: then it is the last adapter.
+    `accuracy` is None when there is no validation set: then it is the last adapter. `digest` tells damage later; an
+    older mada wrote none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +31,15 @@ class BestAdapter(BaseModel):
     step: int
     accuracy: float | None
     folder: str
+    digest: str | None = None
+
+    def is_whole(self, folder: Path) -> bool:
+        """Whether the adapter in a folder is the one that was saved."""
+        if self.digest is None:
+            return folder.is_dir()
+        with suppress(OSError):
+            return digest_of_adapter(folder) == self.digest
+        return False
 
 
 def is_better(accuracy: float | None, best: BestAdapter | None) -> bool:
@@ -45,12 +56,13 @@ def save_best(
     name = f"{FOLDER}/{agent}/step-{step:06d}"
     with writing_folder(folder / name) as partial:
         save_adapter(stack, agent, partial, base_name=base_name)
-    return BestAdapter(agent=agent, step=step, accuracy=accuracy, folder=name)
+    digest = digest_of_adapter(folder / name)
+    return BestAdapter(agent=agent, step=step, accuracy=accuracy, folder=name, digest=digest)
 
 
-def missing_adapter(best: Mapping[str, BestAdapter], *, folder: Path) -> str | None:
-    """Return the folder of a best adapter that is gone, if there is one."""
-    return next((adapter.folder for adapter in best.values() if not (folder / adapter.folder).is_dir()), None)
+def damaged_adapter(best: Mapping[str, BestAdapter], *, folder: Path) -> str | None:
+    """Return the folder of a best adapter that is gone or damaged, if there is one."""
+    return next((one.folder for one in best.values() if not one.is_whole(folder / one.folder)), None)
 
 
 def remove_unreferenced(folder: Path, *, referenced: Collection[str]) -> None:
@@ -58,9 +70,3 @@ def remove_unreferenced(folder: Path, *, referenced: Collection[str]) -> None:
     for path in (folder / FOLDER).glob("*/step-*"):
         if path.relative_to(folder).as_posix() not in referenced:
             remove_folder(path)
-
-
-def remove_best_leftovers(folder: Path) -> None:
-    """Remove what killed processes left among the best adapters."""
-    for own in (folder / FOLDER).glob("*"):
-        remove_leftover_folders(own)

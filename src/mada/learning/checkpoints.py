@@ -23,9 +23,10 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from mada.digest import digest_of
 from mada.errors import LearningError
-from mada.learning.best import BestAdapter, missing_adapter
-from mada.learning.whole_folders import remove_folder, remove_leftover_folders, writing_folder
+from mada.learning.best import BestAdapter, damaged_adapter
+from mada.learning.whole_folders import remove_folder, writing_folder
 from mada.models.adapters import AdapterStack
 from mada.run.differences import differences, listed
 from mada.run.json_text import json_text
@@ -48,6 +49,13 @@ class CheckpointState(BaseModel):
     training: dict[str, JsonValue]
     versions: dict[str, str]
     sha256: dict[str, str]
+    digest: str | None = None
+    """Of all other fields; an older mada wrote none."""
+
+    @property
+    def expected_digest(self) -> str:
+        """What `digest` is unless something changed."""
+        return digest_of(self.model_dump(mode="json", exclude={"digest"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,7 @@ class Checkpoints:
             versions=package_versions(),
             sha256={name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
         )
+        state = state.model_copy(update={"digest": state.expected_digest})
         text = json_text(state.model_dump(mode="json"), subject=str(path / _STATE), indent=2) + "\n"
         with writing_folder(path) as partial:
             for name, data in {**content, _STATE: text.encode()}.items():
@@ -122,10 +131,6 @@ class Checkpoints:
                 folders |= {adapter.folder for adapter in _state(path).best.values()}
         return folders
 
-    def remove_leftovers(self) -> None:
-        """Remove what killed processes left among the checkpoints."""
-        remove_leftover_folders(self._folder)
-
     def _newest_first(self) -> list[Path]:
         found = ((path, path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
         return sorted((path for path, digits in found if digits.isdecimal()), key=_step_of, reverse=True)
@@ -152,6 +157,7 @@ def restore_adapters(stack: AdapterStack, adapters: Mapping[str, Tensor]) -> Non
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(adapters[name])
+    stack.count_change(stack.agents)
 
 
 def refuse_other_training(stored: Mapping[str, JsonValue], given: Mapping[str, JsonValue], *, folder: Path) -> None:
@@ -170,18 +176,21 @@ class _DamagedError(Exception):
 
 def _read(path: Path, *, root: Path) -> Checkpoint:
     state = _state(path)
-    gone = missing_adapter(state.best, folder=root)
+    gone = damaged_adapter(state.best, folder=root)
     if gone is not None:
-        raise _DamagedError(f"the best adapter it refers to, {gone}, is not there")
+        raise _DamagedError(f"the best adapter it refers to, {gone}, is not there or not what was written")
     tensors = dict(_tensors(path, state))
     return Checkpoint(path, state, adapters=tensors[_ADAPTERS], optimizer=tensors[_OPTIMIZER])
 
 
 def _state(path: Path) -> CheckpointState:
     try:
-        return CheckpointState.model_validate_json((path / _STATE).read_bytes())
+        state = CheckpointState.model_validate_json((path / _STATE).read_bytes())
     except (OSError, ValidationError) as error:
         raise _DamagedError(f"{_STATE} cannot be read: {_first_line(error)}") from error
+    if state.digest not in (None, state.expected_digest):
+        raise _DamagedError(f"{_STATE} is not what was written")
+    return state
 
 
 def _tensors(path: Path, state: CheckpointState) -> Iterator[tuple[str, dict[str, Tensor]]]:

@@ -18,7 +18,16 @@ from mada.learning.advantages import ADVANTAGES, Baseline, Floats
 from mada.learning.batches import CreditedCompletion
 from mada.learning.prompts import TrainingPrompt
 from mada.learning.rollouts import Group
-from mada.learning.settings import Credit, Truncated
+from mada.recipe.training import Deviation, Truncated
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """How rewards become advantages: an advantage by name, with what it needs beside the rewards."""
+
+    advantage: str = "grpo"
+    deviation: Deviation = "sample"
+    accuracy_weight: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)

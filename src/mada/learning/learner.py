@@ -28,10 +28,10 @@ from mada.learning.loss import AGGREGATIONS
 from mada.learning.optimizer import StackedAdamW
 from mada.learning.passes import LearningPass, Lesson, learning_pass, policy_pass, reference_pass
 from mada.learning.schedule import learning_rate_share
-from mada.learning.settings import TrainingSettings
 from mada.learning.update_report import AgentReport, Canary, UpdateReport, agent_report, canary_of, loss_of
 from mada.models.adapters import AdapterStack
 from mada.models.norms import fuse_norms
+from mada.recipe.training import TrainingSettings
 from mada.seeds import seed_for
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ __all__ = ["AgentReport", "Canary", "CreditedCompletion", "Learner", "UpdateRepo
 # activations, or 7 GB with gradient checkpointing. A recipe can say otherwise, and running out of memory halves them.
 CPU_MICRO_BATCH_TOKENS = 8192
 CUDA_MICRO_BATCH_TOKENS = 16384
+# How much the canary may grow beyond its level at a session's first step. Rounding varies from step to step, less than
+# twofold in bfloat16 (about 0.02 nats); in float32 (below 1e-5) it is its floor that counts, a share of the tolerance.
+CANARY_GROWTH = 4.0
+CANARY_FLOOR = 1e-3
 # Completions of each agent that the canary looks at while dropout is on: a wrong weight shows in any of them.
 PROBED_COMPLETIONS = 2
 
@@ -72,6 +76,7 @@ class Learner:
         by_device = CUDA_MICRO_BATCH_TOKENS if self._device.type == "cuda" else CPU_MICRO_BATCH_TOKENS
         self.micro_batch_tokens = settings.micro_batch_tokens or by_device
         self._times_out_of_memory = 0
+        self._canary_levels: dict[str, float] = {}
         self._can_share_prompts = can_share_prompts(cast("PreTrainedModel", stack.model))
         self.optimizer = StackedAdamW(
             stack.parameters(),
@@ -108,6 +113,7 @@ class Learner:
                 self._check(lessons, passes[-1], norms_UK[-1], canaries, step=step)
                 learning = {lesson.completion.agent for lesson in lessons}
                 self.optimizer.step(learning_rate=rate, active_K=[agent in learning for agent in self.stack.agents])
+                self.stack.count_change(learning)
             if update == 0:
                 found = zip(lessons, passes[0].log_probs, strict=True)
                 lessons = [replace(lesson, old_T=log_probs_T) for lesson, log_probs_T in found]
@@ -265,12 +271,27 @@ class Learner:
                 ]
                 where = f"{agent}, step {step + 1}"  # people count steps from 1
                 _check_finite(loss_of(tokens), norm, where)
-                canary = canaries.get(agent)
-                if canary is not None and not canary.mean <= self.settings.canary_tolerance:
-                    raise LearningError(_canary_message(where, canary.mean, self.settings))
+                if agent in canaries:
+                    self._check_canary(agent, canaries[agent], where)
         except LearningError:
             self.optimizer.drop_gradients()
             raise
+
+    def _check_canary(self, agent: str, canary: Canary, where: str) -> None:
+        """Refuse a canary beyond the tolerance, or far beyond its level at the agent's first update of this session."""
+        tolerance, level = self.settings.canary_tolerance, self._canary_levels.setdefault(agent, canary.mean)
+        if not canary.mean <= tolerance:
+            why = f"more than training.canary_tolerance = {tolerance:g}"
+        elif canary.mean > max(CANARY_GROWTH * level, CANARY_FLOOR * tolerance):
+            why = f"and by {level:.3g} at the first update of this session"
+        else:
+            return
+        raise LearningError(
+            f"{where}: the learner's log-probabilities differ from the engine's by {canary.mean:.4g} nats per token, "
+            f"{why}. What was sampled is not what learns: the engine has other weights, another base or another "
+            "temperature, or computes too coarsely. This update changed nothing. Check the engine's base, adapter "
+            "and dtype, then start again from the last checkpoint; raise the tolerance only knowing why"
+        )
 
     @contextmanager
     def _timed(self, seconds: dict[str, float], part: str) -> Generator[None]:
@@ -288,15 +309,6 @@ def _check_finite(loss: float, norm: float, where: str) -> None:
                 f"{where}: the {name} is {value}; nothing was changed by this update. Lower training.learning_rate, "
                 "set training.max_gradient_norm, and look at the step's completions and rewards"
             )
-
-
-def _canary_message(where: str, difference: float, settings: TrainingSettings) -> str:
-    return (
-        f"{where}: the learner's log-probabilities differ from the engine's by {difference:.4g} nats per token, "
-        f"more than training.canary_tolerance = {settings.canary_tolerance:g}. What was sampled is not what learns: "
-        "the engine has other weights, another base or another temperature, or computes too coarsely. Nothing was "
-        "changed by this update. Check the engine's base, adapter and dtype; raise the tolerance only knowing why"
-    )
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Self
 
 from mada.errors import LearningError
-from mada.learning.advantages import Baseline, Deviation, group_relative
+from mada.learning.advantages import Baseline, group_relative
 from mada.learning.crediting import CreditedGroup
 from mada.learning.rollouts import Group
 from mada.learning.update_report import AgentReport
+from mada.recipe.training import Deviation
 from mada.run.records import Records
 
 METRICS, VALIDATION, CREDITS = "metrics.jsonl", "validation.jsonl", "credits.jsonl"

@@ -20,8 +20,8 @@ from mada.learning.batches import CreditedCompletion, MicroBatch
 from mada.learning.log_probs import completion_log_probs
 from mada.learning.loss import grpo
 from mada.learning.optimizer import StackedAdamW
-from mada.learning.settings import TrainingSettings
 from mada.models.adapters import AdapterStack
+from mada.recipe.training import TrainingSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

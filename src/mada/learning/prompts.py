@@ -9,8 +9,8 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mada.learning.settings import TrainingSettings
 from mada.models.engines import Completion
+from mada.recipe.training import TrainingSettings
 from mada.seeds import rng
 
 

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pydantic import JsonValue
 
 from mada.errors import LearningError
-from mada.learning.crediting import refuse_uncreditable
+from mada.learning.crediting import Credit, refuse_uncreditable
 from mada.learning.prompts import Scorer, TrainingPrompt, digest_of_prompts
-from mada.learning.settings import Credit, TrainingSettings
 from mada.models.adapters import AdapterStack
+from mada.recipe.training import TrainingSettings
 
 # Settings that may change between sessions: they say how it is computed and kept, not what is learnt.
 FREE_SETTINGS = frozenset(
@@ -69,7 +69,9 @@ def identity(
     }
     counted = ("steps", "epochs")  # what comes of them is compared, as `steps`
     known = {
-        "settings": {name: value for name, value in asdict(settings).items() if name not in (*FREE_SETTINGS, *counted)},
+        "settings": {
+            name: value for name, value in settings.model_dump().items() if name not in (*FREE_SETTINGS, *counted)
+        },
         "credit": asdict(task.credit),
         "seed": seed,
         "steps": steps,

@@ -1,14 +1,16 @@
 """The training loop: sample, credit, update, look at the validation set now and then, and keep the best (T1–T7)."""
 
+import asyncio
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from mada.atomic import remove_leftovers
 from mada.errors import LearningError
-from mada.learning.best import BestAdapter, is_better, remove_best_leftovers, remove_unreferenced, save_best
+from mada.learning.best import BestAdapter, is_better, remove_unreferenced, save_best
 from mada.learning.checkpoints import Checkpoints, refuse_other_training, restore_adapters
 from mada.learning.crediting import CreditedGroup, credit_groups
 from mada.learning.learner import Learner
@@ -23,11 +25,11 @@ from mada.learning.metrics import (
 from mada.learning.observing import Activity, StepReport, TrainingObserver, TrainingPlan, ValidationReport
 from mada.learning.prompts import prompts_of_step, steps_to_take
 from mada.learning.rollouts import Group, GroupRequest, sample_groups
-from mada.learning.settings import TrainingSettings
 from mada.learning.task import TrainingTask, identity, refuse_unusable
 from mada.learning.update_report import UpdateReport
 from mada.models.adapters import AdapterStack
 from mada.models.engines import Engine, Sampling
+from mada.recipe.training import TrainingSettings
 from mada.run.lock import Lock
 from mada.run.stored import accessible
 from mada.seeds import seed_for
@@ -82,25 +84,31 @@ class Trainer:
         )
         self._checkpoints = Checkpoints(folder, keep=settings.keep_checkpoints)
         self._clock, self._checkpoint_time = clock, clock()
+        self._checkpoint_step = self._updated_step = 0
         self._best: dict[str, BestAdapter] = {}
         self._identity = identity(task, stack, settings, seed=seed, steps=self.total_steps, base_name=base_name)
 
     async def train(self) -> TrainingResult:
         """Train to the last step and return what came of it; a training that is done is not done again.
 
-        Cancelling (or Ctrl-C) ends it at the next moment it waits, and costs what came after the last checkpoint.
+        Cancelling (or Ctrl-C) ends it at the next moment it waits, and costs no more than the step under way.
         """
         with accessible(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         with _locked(self.folder), TrainingRecords(self.folder) as records:
             done = self._resume(records)
+            self._checkpoint_step = done or 0
             self._checkpoint_time = self._clock()  # what came before this session is in a checkpoint already
             await self._engine.resume()  # the adapters may be those of a checkpoint
             if done is None:
                 await self._validate(0, records)
                 self._checkpoint(0, records)
             for step in range((done or 0) + 1, self.total_steps + 1):
-                await self._take(step, records)
+                try:
+                    await self._take(step, records)
+                except asyncio.CancelledError:
+                    self._checkpoint_before(step, records)
+                    raise
                 is_due = step % self._settings.validate_every == 0 or step == self.total_steps
                 if is_due:
                     await self._validate(step, records)
@@ -111,22 +119,28 @@ class Trainer:
     async def _take(self, step: int, records: TrainingRecords) -> None:
         """Take one step: sample a group per prompt and agent, credit every completion, update the adapters."""
         started = time.perf_counter()
-        groups = await self._sample(self._rollouts(step), size=self._settings.group_size, activity="rollouts")
+        size = self._settings.group_size
+        groups = await self._sample(self._rollouts(step), step=step, size=size, activity="rollouts")
         sampled = time.perf_counter()
         credited = credit_groups(groups, self._task.credit, truncated=self._settings.truncated)
         self._progressed("learning", 0, 1)
         completions = [completion for group in credited for completion in group.for_learner()]
         await self._engine.rest()
+        self._updated_step = step
         report = self.learner.update(completions, step=step - 1)
         await self._engine.resume()
         self._record(step, credited, report, records, rollout=sampled - started, learn=time.perf_counter() - sampled)
 
-    async def _sample(self, requests: Sequence[GroupRequest], *, size: int, activity: Activity) -> list[Group]:
+    async def _sample(
+        self, requests: Sequence[GroupRequest], *, step: int, size: int, activity: Activity
+    ) -> list[Group]:
         self._progressed(activity, 0, len(requests))
         progress = partial(self._progressed, activity)
-        return await sample_groups(
+        groups = await sample_groups(
             self._engine, requests, self._task.scorer, sampling=self._sampling, size=size, progress=progress
         )
+        _refuse_stale(groups, self._stack, where=f"{activity} of step {step}")
+        return groups
 
     def _rollouts(self, step: int) -> list[GroupRequest]:
         requests: list[GroupRequest] = []
@@ -180,7 +194,7 @@ class Trainer:
             for agent in self.agents
             for prompt in self._task.validation
         ]
-        groups = await self._sample(requests, size=1, activity="validation")
+        groups = await self._sample(requests, step=step, size=1, activity="validation")
         agents = {
             agent: self._judge(agent, step, [own for own in groups if own.agent == agent]) for agent in self.agents
         }
@@ -210,6 +224,11 @@ class Trainer:
         minutes = self._settings.checkpoint_minutes
         return minutes is not None and self._clock() - self._checkpoint_time > 60 * minutes
 
+    def _checkpoint_before(self, step: int, records: TrainingRecords) -> None:
+        """Save the steps before the one that was cancelled, unless they are saved or it has changed the adapters."""
+        if self._checkpoint_step < step - 1 and self._updated_step < step:
+            self._checkpoint(step - 1, records)
+
     def _checkpoint(self, step: int, records: TrainingRecords) -> None:
         records.sync()
         path = self._checkpoints.write(
@@ -219,7 +238,7 @@ class Trainer:
             best=self._best,
             training=self._identity,
         )
-        self._checkpoint_time = self._clock()
+        self._checkpoint_time, self._checkpoint_step = self._clock(), step
         running = {adapter.folder for adapter in self._best.values()}
         remove_unreferenced(self.folder, referenced=self._checkpoints.referenced() | running)
         for observer in self._observers:
@@ -227,8 +246,7 @@ class Trainer:
 
     def _resume(self, records: TrainingRecords) -> int | None:
         """Go back to the newest whole checkpoint and return its step; None when there is none."""
-        self._checkpoints.remove_leftovers()
-        remove_best_leftovers(self.folder)
+        remove_leftovers(self.folder)
         checkpoint = self._checkpoints.newest()
         done = None if checkpoint is None else checkpoint.state.step
         self._best = {}
@@ -238,7 +256,9 @@ class Trainer:
             self.learner.load_state_dict(checkpoint.optimizer)
             self._best = dict(checkpoint.state.best)
         records.go_back_to(done)
-        plan = TrainingPlan(self.agents, (done or 0) + 1, self.total_steps, asdict(self._settings), dict(self._best))
+        plan = TrainingPlan(
+            self.agents, (done or 0) + 1, self.total_steps, self._settings.model_dump(), dict(self._best)
+        )
         for observer in self._observers:
             observer.started(plan)
             if checkpoint is not None:
@@ -248,6 +268,19 @@ class Trainer:
     def _progressed(self, activity: Activity, done: int, of: int) -> None:
         for observer in self._observers:
             observer.progressed(activity, done, of)
+
+
+def _refuse_stale(groups: Sequence[Group], stack: AdapterStack, *, where: str) -> None:
+    """Raise when an engine sampled with adapters that are not the learner's; not all engines say with which."""
+    for group in groups:
+        current = stack.version(group.agent)
+        sampled = {one.adapter_version for one in group.completions} - {None, current}
+        if sampled:
+            raise LearningError(
+                f"{where}: the engine sampled {group.agent} with version {sampled.pop()} of its adapter, and the "
+                f"learner has version {current}: the engine did not get the last update. Nothing was learnt from "
+                "these samples. Start again from the last checkpoint; if it happens again, use engine.kind=local"
+            )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 A folder is filled under a hidden name beside its place, all of it reaches the disk (fsync), and it takes its name in
 one step (rename). Removing goes the other way round: the name goes first. So a folder with a proper name is whole, and
-what a killed process leaves has a hidden name, which `remove_leftover_folders` finds.
+what a killed process leaves has a hidden name, which `atomic.remove_leftovers` finds.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from mada.atomic import hidden_name, is_leftover, sync_folder
+from mada.atomic import hidden_name, sync_folder
 from mada.errors import RunError
 
 
@@ -43,13 +43,6 @@ def remove_folder(path: Path) -> None:
     hidden = path.rename(path.parent / hidden_name())
     sync_folder(path.parent)
     shutil.rmtree(hidden)
-
-
-def remove_leftover_folders(folder: Path) -> None:
-    """Remove what killed writers left in a folder. The caller sees to it that no other process writes there."""
-    for leftover in folder.glob(".*.partial"):
-        if is_leftover(leftover) and leftover.is_dir():
-            shutil.rmtree(leftover)
 
 
 def _sync_all(folder: Path) -> None:

@@ -2,16 +2,21 @@
 
 import json
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import transformers
-from huggingface_hub import hf_hub_download
+from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import EntryNotFoundError, StrictDataclassError
 from safetensors import SafetensorError
+from transformers.utils import logging
 
+from mada.digest import digest_of, digest_of_large_file
 from mada.errors import ModelError
 from mada.models.head import check_head
 
@@ -33,8 +38,11 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch
 # What transformers raises when a model is not what it should be; it has no exception of its own.
 REFUSALS = (
     *(OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError, ZeroDivisionError),
-    *(SafetensorError, StrictDataclassError),
+    # Pickled weights that are damaged, or that ask for more than tensors: torch loads no code.
+    *(SafetensorError, StrictDataclassError, UnpicklingError, EOFError),
 )
+_WEIGHTS = ("*.safetensors", "*.bin")
+_SETTINGS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
@@ -84,9 +92,23 @@ def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig"
             f"{name}: no such folder or file; give a folder, a config.json, or a Hub id such as owner/name"
         )
     try:
-        return _config.from_pretrained(name, revision=revision or "main")
+        return _config.from_pretrained(name, revision=revision or "main", trust_remote_code=False)
     except REFUSALS as error:
         raise ModelError(_explained(name, error)) from None
+
+
+def digest_of_model(name: str, *, revision: str | None = None) -> str:
+    """Return what tells a model's weights and tokenizer from any others.
+
+    For a folder that is a digest of its files, for a Hub id the commit in the local cache.
+    """
+    folder = Path(place_of(name)).expanduser()
+    if folder.is_dir():
+        files = [path for pattern in (*_WEIGHTS, *_SETTINGS) for path in sorted(folder.glob(pattern))]
+        return digest_of({path.name: digest_of_large_file(path) for path in files})
+    cached = try_to_load_from_cache(name, "config.json", revision=revision)
+    commit = Path(cached).parent.name if isinstance(cached, str) else revision or "main"
+    return f"{name}@{commit}"
 
 
 def place_of(name: str) -> str:
@@ -168,7 +190,8 @@ def load_tokenizer(name: str, *, revision: str | None = None) -> "PreTrainedToke
     # family that loses every space, without a word (huggingface/transformers#45488). tokenizer.json says it all.
     try:
         kind = _plain_tokenizer if _has_tokenizer_json(name, revision) else _any_tokenizer
-        return kind.from_pretrained(str(path) if path.is_dir() else name, revision=revision or "main")
+        where = str(path) if path.is_dir() else name
+        return kind.from_pretrained(where, revision=revision or "main", trust_remote_code=False)
     except REFUSALS as error:
         raise ModelError(f"{name}: its tokenizer cannot be loaded: {shortly(error)}") from None
 
@@ -189,13 +212,15 @@ def _load_weights(name: str, *, revision: str | None, config: "PreTrainedConfig"
     try:
         # Without a word about attention transformers takes PyTorch's own (sdpa) wherever the model allows it; Gemma 2,
         # which caps its attention scores, does not.
-        model, report = _model.from_pretrained(
-            str(path) if path.is_dir() else name,
-            revision=revision or "main",
-            config=config,
-            dtype=dtype,
-            output_loading_info=True,
-        )
+        with _without_progress_bar():
+            model, report = _model.from_pretrained(
+                str(path) if path.is_dir() else name,
+                revision=revision or "main",
+                config=config,
+                dtype=dtype,
+                output_loading_info=True,
+                trust_remote_code=False,
+            )
     except REFUSALS as error:
         raise ModelError(f"{name}: its weights cannot be loaded: {shortly(error)}") from None
     missing: list[str] = sorted(report["missing_keys"])
@@ -205,6 +230,18 @@ def _load_weights(name: str, *, revision: str | None, config: "PreTrainedConfig"
             "they would be random numbers. Copy the model again, or use one that is whole"
         )
     return model
+
+
+@contextmanager
+def _without_progress_bar() -> Generator[None]:
+    """Keep transformers from drawing a bar per model into notebooks and logs."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _device(name: str) -> torch.device:

@@ -1,15 +1,14 @@
 """Tiny random models, adapters and completions to learn from."""
 
 import random
-from dataclasses import replace
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, Gemma2Config, Qwen2Config
 
 from mada.learning.batches import CreditedCompletion
-from mada.learning.settings import TrainingSettings
 from mada.models.adapters import AdapterStack, Lora
+from mada.recipe.training import TrainingSettings
 
 VOCABULARY = 40
 SHAPE = {
@@ -73,4 +72,4 @@ def make_completions():
 @pytest.fixture
 def settings():
     """The paper's settings with a learning rate that shows in a few steps, from the first step on."""
-    return replace(TrainingSettings(), learning_rate=1e-2, warmup_ratio=0.0, schedule="constant", max_new_tokens=16)
+    return TrainingSettings(learning_rate=1e-2, warmup_ratio=0.0, schedule="constant", max_new_tokens=16)

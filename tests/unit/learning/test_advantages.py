@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.learning.advantages import ADVANTAGES, Baseline, Deviation, counterfactual, group_relative
+from mada.learning.advantages import ADVANTAGES, Baseline, counterfactual, group_relative
 from mada.recipe import training
+from mada.recipe.training import Deviation
 
 REWARDS = [[2.5, 2.0, -0.5, 1.5]]
 FINITE = st.floats(-10, 10)

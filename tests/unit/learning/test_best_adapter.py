@@ -9,9 +9,8 @@ from torch import nn
 from mada.errors import MadaError
 from mada.learning.best import (
     BestAdapter,
+    damaged_adapter,
     is_better,
-    missing_adapter,
-    remove_best_leftovers,
     remove_unreferenced,
     save_best,
 )
@@ -44,8 +43,10 @@ def test_only_strictly_more_accuracy_is_better_so_ties_go_to_the_earlier_step(ac
 
 def test_an_adapter_is_saved_as_it_is_and_loads_again(tmp_path: Path, stack: AdapterStack) -> None:
     saved = save_best(stack, "b", step=50, accuracy=0.25, folder=tmp_path, base_name="org/base")
-    assert saved == BestAdapter(agent="b", step=50, accuracy=0.25, folder="best/b/step-000050")
-    assert missing_adapter({"b": saved}, folder=tmp_path) is None
+    expected = BestAdapter(agent="b", step=50, accuracy=0.25, folder="best/b/step-000050")
+    assert saved == expected.model_copy(update={"digest": saved.digest})
+    assert saved.is_whole(tmp_path / saved.folder)
+    assert damaged_adapter({"b": saved}, folder=tmp_path) is None
     other = AdapterStack.attach(Model(), ["x"], Lora(rank=2), seed=99)
     load_adapter(other, "x", tmp_path / saved.folder)
     for name, tensor in stack.tensors("b").items():
@@ -68,15 +69,8 @@ def test_only_adapters_that_nobody_refers_to_are_removed(tmp_path: Path, stack: 
     ]
     remove_unreferenced(tmp_path, referenced={saved[0].folder, saved[2].folder})
     assert sorted(path.name for path in (tmp_path / "best" / "a").iterdir()) == ["step-000001", "step-000003"]
-    assert missing_adapter({"a": saved[1]}, folder=tmp_path) == "best/a/step-000002"
+    assert damaged_adapter({"a": saved[1]}, folder=tmp_path) == "best/a/step-000002"
     remove_unreferenced(tmp_path / "not there", referenced=())
-
-
-def test_leftovers_of_killed_writers_are_removed(tmp_path: Path, stack: AdapterStack) -> None:
-    save_best(stack, "a", step=1, accuracy=None, folder=tmp_path, base_name="base")
-    (tmp_path / "best" / "a" / ".0123456789abcdef.partial").mkdir()
-    remove_best_leftovers(tmp_path)
-    assert [path.name for path in (tmp_path / "best" / "a").iterdir()] == ["step-000001"]
 
 
 def test_a_full_disk_leaves_nothing_behind(

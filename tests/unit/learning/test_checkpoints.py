@@ -11,11 +11,13 @@ import pytest
 import torch
 from torch import nn
 
+from mada.atomic import remove_leftovers
 from mada.errors import LearningError, RunError
 from mada.learning.best import BestAdapter
 from mada.learning.checkpoints import Checkpoints, refuse_other_training, restore_adapters
-from mada.learning.whole_folders import remove_leftover_folders, writing_folder
+from mada.learning.whole_folders import writing_folder
 from mada.models.adapters import AdapterStack, Lora
+from mada.models.adapters.peft_files import digest_of_adapter
 
 TRAINING = {"seed": 1, "settings": {"learning_rate": 1e-6}}
 
@@ -76,7 +78,23 @@ def flip_a_bit(path: Path) -> None:
     file.write_bytes(content)
 
 
+def flip_a_bit_of_the_best(path: Path) -> None:
+    file = path.parent.parent / "best" / "a" / "step-000009" / "adapter_model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def change_an_accuracy(path: Path) -> None:
+    file = path / "state.json"
+    text = file.read_text()
+    assert text.count('"accuracy": 0.5') == 1
+    file.write_text(text.replace('"accuracy": 0.5', '"accuracy": 0.7'))
+
+
 DAMAGES = {
+    "best/a/step-000009, is not there or not what was written": flip_a_bit_of_the_best,
+    "state.json is not what was written": change_an_accuracy,
     "adapters.safetensors is not what was written": cut_adapters,
     "optimizer.safetensors is not what was written": flip_a_bit,
     "optimizer.safetensors cannot be read: No such file": lambda path: (path / "optimizer.safetensors").unlink(),
@@ -92,8 +110,12 @@ DAMAGES = {
 def test_a_damaged_checkpoint_is_set_aside_with_a_warning_and_the_one_before_is_used(
     tmp_path: Path, checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture, reason: str
 ) -> None:
-    best = BestAdapter(agent="a", step=9, accuracy=0.5, folder="best/a/step-000009")
-    (tmp_path / best.folder).mkdir(parents=True)
+    adapter = tmp_path / "best/a/step-000009"
+    adapter.mkdir(parents=True)
+    (adapter / "adapter_config.json").write_text("{}")
+    (adapter / "adapter_model.safetensors").write_bytes(b"weights")
+    digest = digest_of_adapter(adapter)
+    best = BestAdapter(agent="a", step=9, accuracy=0.5, folder="best/a/step-000009", digest=digest)
     write(checkpoints, 5)
     DAMAGES[reason](write(checkpoints, 10, best={"a": best}))
     with caplog.at_level(logging.WARNING):
@@ -126,9 +148,9 @@ def test_leftovers_of_killed_writers_are_removed_and_nothing_else(tmp_path: Path
     newest = checkpoints.newest()
     assert newest is not None
     assert newest.state.step == 5, "a leftover is no checkpoint"
-    checkpoints.remove_leftovers()
+    remove_leftovers(tmp_path)
     assert names(tmp_path) == [".mine", "step-000005"]
-    remove_leftover_folders(tmp_path / "not there")
+    remove_leftovers(tmp_path / "not there")
 
 
 @pytest.mark.parametrize("call", range(1, 8))

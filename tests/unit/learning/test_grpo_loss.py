@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.learning.loss import AGGREGATIONS, grpo, k3
-from mada.recipe.training import TrainingSection
+from mada.recipe.training import TrainingSettings
 
 LOG_PROB = st.floats(-8, 0)
 
@@ -129,4 +129,4 @@ def test_weights_of_three_completions(name, expected):
 
 
 def test_the_recipe_names_exactly_the_aggregations_there_are():
-    assert set(AGGREGATIONS) == set(get_args(TrainingSection.model_fields["loss_aggregation"].annotation))
+    assert set(AGGREGATIONS) == set(get_args(TrainingSettings.model_fields["loss_aggregation"].annotation))

@@ -73,10 +73,10 @@ def test_micro_batches_change_nothing(make_stack, make_completions, settings):
     """One pass of everything equals one completion at a time, whatever the aggregation."""
     completions = make_completions("a", each=8)
     for aggregation in ("sequence", "token", "budget"):
-        chosen = replace(settings, loss_aggregation=aggregation)
+        chosen = settings.model_copy(update={"loss_aggregation": aggregation})
         found, reports = [], []
         for tokens in (10_000, 40, 1):
-            learner = Learner(make_stack("a"), replace(chosen, micro_batch_tokens=tokens), total_steps=1)
+            learner = Learner(make_stack("a"), chosen.model_copy(update={"micro_batch_tokens": tokens}), total_steps=1)
             found.append(gradients(learner, completions))
             reports.append(learner.update(completions, step=0))
         assert [report.micro_batches for report in reports][::2] == [1, 8]
@@ -94,7 +94,7 @@ def test_agents_learn_together_what_they_learn_alone(make_stack, make_completion
     Adam divides by the gradient's size, so where a gradient is all but zero it turns rounding into steps of full
     length. So the measure is the distance travelled; a few 1e-6 of it is what rounding comes to here.
     """
-    settings = replace(settings, micro_batch_tokens=micro_batch_tokens)
+    settings = settings.model_copy(update={"micro_batch_tokens": micro_batch_tokens})
     together = Learner(make_stack(*AGENTS), settings, total_steps=20)
     alone = {agent: Learner(make_stack(agent), settings, total_steps=20) for agent in AGENTS}
     # Unequal numbers, so that rows are routed by gate; and the orders differ.
@@ -128,7 +128,7 @@ def test_credited_tokens_become_likelier_and_discredited_ones_less_likely(make_s
     better, worse = make_completions("a", each=2)
     completions = [replace(better, advantage=1.0), replace(worse, advantage=-1.0)]
     before = log_probs(stack, completions)
-    learner = Learner(stack, replace(settings, kl_coefficient=0.0, learning_rate=1e-3), total_steps=1)
+    learner = Learner(stack, settings.model_copy(update={"kl_coefficient": 0.0, "learning_rate": 1e-3}), total_steps=1)
     learner.update(completions, step=0)
     after = log_probs(stack, completions)
     assert after[0].mean() > before[0].mean()
@@ -138,13 +138,13 @@ def test_credited_tokens_become_likelier_and_discredited_ones_less_likely(make_s
 def test_the_kl_term_pulls_towards_the_base(make_stack, make_completions, settings):
     stack = make_stack("a")
     completions = [replace(one, advantage=0.0) for one in make_completions("a")]
-    learner = Learner(stack, replace(settings, kl_coefficient=1.0, learning_rate=3e-3), total_steps=30)
+    learner = Learner(stack, settings.model_copy(update={"kl_coefficient": 1.0, "learning_rate": 3e-3}), total_steps=30)
     kl = [learner.update(completions, step=step).agents["a"].kl or 0.0 for step in range(30)]
     assert 0 < kl[-1] < 0.5 * kl[0]
 
 
 def test_an_agent_without_lessons_stays_untouched(make_stack, make_completions, settings):
-    learner = Learner(make_stack(*AGENTS), replace(settings, weight_decay=0.1), total_steps=2)
+    learner = Learner(make_stack(*AGENTS), settings.model_copy(update={"weight_decay": 0.1}), total_steps=2)
     learner.update(make_completions(*AGENTS), step=0)
     before = snapshot(learner)
     skipped = [replace(one, learn=False) for one in make_completions("b", seed=1)]
@@ -173,7 +173,7 @@ def test_with_nothing_to_learn_nothing_happens(make_stack, make_completions, set
 
 @pytest.mark.parametrize(("aggregation", "share"), [("sequence", 1 / 3), ("budget", 1 / 3), ("token", None)])
 def test_skipped_completions_keep_their_part_in_the_scale(make_stack, make_completions, settings, aggregation, share):
-    settings = replace(settings, loss_aggregation=aggregation)
+    settings = settings.model_copy(update={"loss_aggregation": aggregation})
     first, *others = make_completions("a", each=3)
     learner = Learner(make_stack("a"), settings, total_steps=1)
     alone = gradients(learner, [first])
@@ -187,7 +187,7 @@ def test_checkpointing_changes_nothing(make_stack, make_completions, settings):
     completions = make_completions(*AGENTS)
     found, forwards = [], []
     for checkpointing in (False, True):
-        chosen = replace(settings, gradient_checkpointing=checkpointing)
+        chosen = settings.model_copy(update={"gradient_checkpointing": checkpointing})
         learner = Learner(make_stack(*AGENTS, dropout=0.3), chosen, total_steps=1)
         times: list[bool] = []
         next(iter(learner.stack.layers.values())).register_forward_hook(lambda *_, times=times: times.append(True))
@@ -201,7 +201,7 @@ def test_checkpointing_changes_nothing(make_stack, make_completions, settings):
 def test_later_updates_start_from_the_first_ones_policy(make_stack, make_completions, settings):
     """Two updates in one call equal two passes by hand, the second held to the log-probs before the first."""
     completions = make_completions("a", "b")
-    settings = replace(settings, updates_per_rollout=2, max_gradient_norm=None)
+    settings = settings.model_copy(update={"updates_per_rollout": 2, "max_gradient_norm": None})
     learner = Learner(make_stack("a", "b"), settings, total_steps=1)
     report = learner.update(completions, step=0)
 
@@ -228,7 +228,7 @@ def test_the_ratio_is_clipped_from_the_second_update_on(make_stack, make_complet
     once = Learner(make_stack("a"), settings, total_steps=1).update(completions, step=0)
     assert once.agents["a"].clip_share == 0
     assert once.agents["a"].policy_loss == pytest.approx(-np.mean([one.advantage for one in completions]), abs=1e-5)
-    often = replace(settings, updates_per_rollout=4, clip_range=0.01)
+    often = settings.model_copy(update={"updates_per_rollout": 4, "clip_range": 0.01})
     report = Learner(make_stack("a"), often, total_steps=1).update(completions, step=0)
     clip_share = report.agents["a"].clip_share
     assert clip_share is not None
@@ -237,7 +237,7 @@ def test_the_ratio_is_clipped_from_the_second_update_on(make_stack, make_complet
 
 def test_without_kl_there_is_no_reference_pass(make_stack, make_completions, settings, monkeypatch):
     monkeypatch.setattr("mada.learning.learner.reference_pass", None)
-    learner = Learner(make_stack("a"), replace(settings, kl_coefficient=0.0), total_steps=1)
+    learner = Learner(make_stack("a"), settings.model_copy(update={"kl_coefficient": 0.0}), total_steps=1)
     report = learner.update(make_completions("a"), step=0)
     assert report.agents["a"].kl is None
     assert report.agents["a"].loss == report.agents["a"].policy_loss
@@ -246,7 +246,7 @@ def test_without_kl_there_is_no_reference_pass(make_stack, make_completions, set
 def test_the_report_of_an_update(make_stack, make_completions, settings):
     stack = make_stack("a", "b")
     completions = as_sampled(stack, make_completions("a", "b"))
-    settings = replace(settings, schedule="linear", warmup_ratio=0.5)
+    settings = settings.model_copy(update={"schedule": "linear", "warmup_ratio": 0.5})
     learner = Learner(stack, settings, total_steps=4)
     expected = {agent: [one for one in completions if one.agent == agent] for agent in ("a", "b")}
     norms = gradients(learner, completions, step=1)
@@ -312,7 +312,9 @@ def test_a_canary_beyond_tolerance_stops_training_before_anything_changes(make_s
         learner.update(strange, step=1)
     assert same(before, snapshot(learner))
     assert all(parameter.grad is None for parameter in stack.parameters().values())
-    report = Learner(stack, replace(settings, canary_tolerance=0.5), total_steps=3).update(strange, step=1)
+    report = Learner(stack, settings.model_copy(update={"canary_tolerance": 0.5}), total_steps=3).update(
+        strange, step=1
+    )
     canary = report.agents["b"].canary
     assert canary is not None
     assert (canary.mean, canary.largest, canary.ratio) == pytest.approx((0.3, 0.3, np.exp(0.3)), rel=1e-3)
@@ -363,7 +365,11 @@ def test_out_of_memory_goes_on_in_smaller_micro_batches(
     """The update is the one that small micro-batches would have made from the start, dropout included."""
     completions = make_completions("a", "b", each=8)
     total = 16 * max(one.length for one in completions)
-    small = Learner(make_stack("a", "b", dropout=0.2), replace(settings, micro_batch_tokens=total // 4), total_steps=2)
+    small = Learner(
+        make_stack("a", "b", dropout=0.2),
+        settings.model_copy(update={"micro_batch_tokens": total // 4}),
+        total_steps=2,
+    )
     expected = small.update(completions, step=0)
 
     learner = Learner(make_stack("a", "b", dropout=0.2), settings, total_steps=2)
@@ -382,7 +388,7 @@ def test_out_of_memory_goes_on_in_smaller_micro_batches(
 def test_out_of_memory_in_the_backward_pass_starts_the_sum_again(make_stack, make_completions, settings, monkeypatch):
     """Gradients of the micro-batches that still fitted are not counted twice."""
     completions = make_completions("a", "b", each=8)
-    learner = Learner(make_stack("a", "b"), replace(settings, micro_batch_tokens=60), total_steps=1)
+    learner = Learner(make_stack("a", "b"), settings.model_copy(update={"micro_batch_tokens": 60}), total_steps=1)
     learn, calls = passes._learn, []
 
     def run_out_once(*arguments):
@@ -419,8 +425,8 @@ def test_a_single_sequence_that_does_not_fit_has_its_activations_recomputed(
     """At once, when halving is of no use to it; the update is the one with checkpointing from the start."""
     completions = make_completions("a", "b", each=8)
     longest = max(one.length for one in completions)
-    settings = replace(settings, micro_batch_tokens=longest)
-    checkpointed = replace(settings, gradient_checkpointing=True)
+    settings = settings.model_copy(update={"micro_batch_tokens": longest})
+    checkpointed = settings.model_copy(update={"gradient_checkpointing": True})
     careful = Learner(make_stack("a", "b", dropout=0.2), checkpointed, total_steps=2)
     careful.update(completions, step=0)
 
@@ -482,7 +488,9 @@ def test_dropout_depends_on_seed_step_and_update_and_on_nothing_else(make_stack,
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_learner_stopped_and_resumed_ends_where_the_other_does(make_stack, make_completions, settings, dtype):
-    settings = replace(settings, updates_per_rollout=2, schedule="cosine", warmup_ratio=0.2, micro_batch_tokens=64)
+    settings = settings.model_copy(
+        update={"updates_per_rollout": 2, "schedule": "cosine", "warmup_ratio": 0.2, "micro_batch_tokens": 64}
+    )
     options = {"dropout": 0.2, "dtype": dtype}
     batches = [make_completions("a", "b", seed=step) for step in range(6)]
     straight = Learner(make_stack("a", "b", **options), settings, total_steps=6)
@@ -531,6 +539,6 @@ def test_a_bfloat16_base_learns(make_stack, make_completions, settings):
 
 def test_what_cannot_be_trained_is_refused(make_stack, make_completions, settings):
     with pytest.raises(ValueError, match="no loss aggregation 'mean'; there are sequence, token, budget"):
-        Learner(make_stack("a"), replace(settings, loss_aggregation="mean"), total_steps=1)
+        Learner(make_stack("a"), settings.model_copy(update={"loss_aggregation": "mean"}), total_steps=1)
     with pytest.raises(AdapterError, match="no agent 'z'"):
         Learner(make_stack("a"), settings, total_steps=1).update(make_completions("z"), step=0)

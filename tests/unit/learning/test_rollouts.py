@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from mada.errors import LearningError
-from mada.learning.crediting import credit_groups, refuse_uncreditable
+from mada.learning.crediting import Credit, credit_groups, refuse_uncreditable
 from mada.learning.prompts import Reward, TrainingPrompt, digest_of_prompts, prompts_of_step, steps_to_take
 from mada.learning.rollouts import Group, GroupRequest, sample_groups
-from mada.learning.settings import Credit, TrainingSettings
 from mada.models.engines import Completion, Sampling, ScriptedEngine, ScriptedRequest
+from mada.recipe.training import TrainingSettings
 
 PROMPTS = [TrainingPrompt(f"p{place}", (place,)) for place in range(5)]
 SAMPLING = Sampling(max_tokens=4, temperature=0.7)

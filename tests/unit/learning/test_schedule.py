@@ -6,7 +6,7 @@ import torch
 import transformers
 
 from mada.learning.schedule import SCHEDULES, learning_rate_share
-from mada.learning.settings import Schedule
+from mada.recipe.training import Schedule
 
 
 def of_transformers(name, total_steps, warmup_ratio):

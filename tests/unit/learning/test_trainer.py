@@ -7,21 +7,23 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mada.errors import AdapterError, LearningError, RunError
+from mada.learning.crediting import Credit
 from mada.learning.observing import SilentObserver, StepReport, TrainingPlan, ValidationReport
 from mada.learning.prompts import Reward, TrainingPrompt
-from mada.learning.settings import Credit, TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import load_adapter
 from mada.models.engines import Completion, ScriptedEngine, ScriptedRequest
+from mada.models.engines.local import LocalEngine
+from mada.recipe.training import TrainingSettings
 from mada.run.lock import Lock
 from mada.seeds import rng, seed_for
 
@@ -204,7 +206,7 @@ def test_the_best_adapter_is_the_earliest_of_the_best(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", range(1, 60, 6))
 def test_a_cancelled_training_goes_on_and_ends_like_one_left_alone(tmp_path: Path, moment: int) -> None:
-    settings = replace(SETTINGS, checkpoint_every=3)
+    settings = SETTINGS.model_copy(update={"checkpoint_every": 3})
     Setup(tmp_path / "alone", settings=settings).train()
 
     async def cancelled() -> None:
@@ -229,7 +231,9 @@ def test_a_cancelled_training_goes_on_and_ends_like_one_left_alone(tmp_path: Pat
         assert rows(tmp_path / "stopped", name) == rows(tmp_path / "alone", name)
 
 
-def test_control_c_ends_it_at_once_and_it_goes_on_later(tmp_path: Path) -> None:
+def test_control_c_ends_it_at_once_and_costs_the_step_under_way_alone(tmp_path: Path) -> None:
+    settings = SETTINGS.model_copy(update={"checkpoint_every": 50, "validate_every": 50})
+
     async def interrupted(request: ScriptedRequest) -> Completion:
         if len(rows(tmp_path, "metrics")) == 2 * 3:
             signal.raise_signal(signal.SIGINT)
@@ -238,9 +242,9 @@ def test_control_c_ends_it_at_once_and_it_goes_on_later(tmp_path: Path) -> None:
 
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        Setup(tmp_path, engine=ScriptedEngine(interrupted)).train()
+        Setup(tmp_path, engine=ScriptedEngine(interrupted), settings=settings).train()
     assert time.monotonic() - started < 30
-    setup = Setup(tmp_path)
+    setup = Setup(tmp_path, settings=settings)
     setup.train()
     assert setup.watcher.events[1] == ("resumed", 3, "step-000003")
 
@@ -293,7 +297,7 @@ class Clock:
 
 def by_the_clock(folder: Path, *, minutes_a_step: float, script: Any = drawn, **settings: Any) -> Setup:
     clock = Clock(minutes_a_step=minutes_a_step)
-    rare = replace(SETTINGS, **{"steps": 9, "validate_every": 9, "checkpoint_every": 100, **settings})
+    rare = SETTINGS.model_copy(update={"steps": 9, "validate_every": 9, "checkpoint_every": 100, **settings})
     return Setup(folder, settings=rare, scorer=clock.score, clock=clock, engine=ScriptedEngine(script))
 
 
@@ -362,7 +366,7 @@ def test_a_training_that_is_done_is_not_done_again(tmp_path: Path) -> None:
 
 def test_other_settings_data_and_seeds_are_refused_by_name(tmp_path: Path) -> None:
     Setup(tmp_path).train()
-    other = replace(SETTINGS, learning_rate=1e-3)
+    other = SETTINGS.model_copy(update={"learning_rate": 1e-3})
     with pytest.raises(LearningError, match=r"settings\.learning_rate: stored 0\.01, given 0\.001"):
         Setup(tmp_path, settings=other).train()
     with pytest.raises(LearningError, match="seed: stored 9, given 10"):
@@ -370,7 +374,7 @@ def test_other_settings_data_and_seeds_are_refused_by_name(tmp_path: Path) -> No
     task = TrainingTask({**PROMPTS, "b": PROMPTS["b"][:4]}, upper_half, VALIDATION)
     with pytest.raises(LearningError, match=r"agents\.b\.prompts: stored"):
         Setup(tmp_path, task=task).train()
-    Setup(tmp_path, settings=replace(SETTINGS, keep_checkpoints=5, micro_batch_tokens=64)).train()
+    Setup(tmp_path, settings=SETTINGS.model_copy(update={"keep_checkpoints": 5, "micro_batch_tokens": 64})).train()
 
 
 def test_two_trainings_never_share_a_folder(tmp_path: Path) -> None:
@@ -454,7 +458,7 @@ def test_agents_trained_together_equal_agents_trained_apart(tmp_path: Path) -> N
 
 def test_a_prompt_that_comes_twice_in_a_step_brings_other_samples(tmp_path: Path) -> None:
     task = TrainingTask({"a": PROMPTS["a"][:1]}, upper_half)
-    setup = Setup(tmp_path, task=task, settings=replace(SETTINGS, steps=1))
+    setup = Setup(tmp_path, task=task, settings=SETTINGS.model_copy(update={"steps": 1}))
     setup.train()
     seeds = [request.sampling.seed for request in setup.engine.requests]
     assert seeds == [seed_for(9, "rollout", "a", 1, "a0")] * 2 + [seed_for(9, "rollout", "a", 1, "a0", 1)] * 2
@@ -480,7 +484,7 @@ def test_a_prompt_that_comes_twice_in_a_step_brings_other_samples(tmp_path: Path
         ),
         (
             TrainingTask(PROMPTS, upper_half),
-            replace(SETTINGS, batch_size=5),
+            SETTINGS.model_copy(update={"batch_size": 5}),
             LearningError,
             "a batch of 5 completions does not hold whole groups of 2",
         ),
@@ -509,3 +513,63 @@ def test_the_example_in_the_docs_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "docs/training.md", "exec"), {"__name__": "example"})
     assert (tmp_path / "runs" / "upper-half" / "checkpoints" / "step-000020").is_dir()
+
+
+class Unversioned:
+    """An engine whose completions do not say which version of the adapter sampled them."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+
+    async def sample(self, *args: Any, **keywords: Any) -> list[Completion]:
+        return [replace(one, adapter_version=None) for one in await self._engine.sample(*args, **keywords)]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+def frozen_engine() -> LocalEngine:
+    """An engine on a copy of the adapters as they are at step 0, which no update reaches."""
+    stack = tiny_stack()
+    return LocalEngine(cast("Any", stack.model), stack, rows=8)
+
+
+SLOW = SETTINGS.model_copy(update={"learning_rate": 1e-6, "warmup_ratio": 0.0, "schedule": "constant", "steps": 8})
+
+
+def test_an_engine_that_is_never_updated_stops_the_training_at_the_second_step(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, engine=frozen_engine(), settings=SLOW)
+    with pytest.raises(LearningError, match=r"step 2: .* version 1 .* version 2"):
+        setup.train()
+    assert ("step", 1) in setup.watcher.events
+    assert ("step", 2) not in setup.watcher.events
+
+
+def test_an_engine_with_the_learners_own_adapters_is_let_through(tmp_path: Path) -> None:
+    stack = tiny_stack()
+    Setup(tmp_path, stack=stack, engine=LocalEngine(cast("Any", stack.model), stack, rows=8), settings=SLOW).train()
+    assert min(stack.version(agent) for agent in AGENTS) > 3
+
+
+def test_an_engine_that_is_not_updated_after_a_resume_stops_the_training(tmp_path: Path) -> None:
+    stack = tiny_stack()
+    engine = LocalEngine(cast("Any", stack.model), stack, rows=8)
+
+    async def failing(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
+        if stack.version("a") == 4:
+            raise RuntimeError("stopped")
+        return await upper_half(prompt, completions)
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        Setup(tmp_path, stack=stack, engine=engine, scorer=failing, settings=SLOW).train()
+    resumed = Setup(tmp_path, engine=frozen_engine(), settings=SLOW)
+    with pytest.raises(LearningError, match="version"):
+        resumed.train()
+    assert [name for name, *_ in resumed.watcher.events if name == "step"] == []
+
+
+def test_the_canary_notices_a_frozen_engine_that_does_not_say_its_version(tmp_path: Path) -> None:
+    settings = SLOW.model_copy(update={"learning_rate": 1e-4, "steps": 30})
+    setup = Setup(tmp_path, engine=Unversioned(frozen_engine()), settings=settings)
+    with pytest.raises(LearningError, match="first update of this session"):
+        setup.train()

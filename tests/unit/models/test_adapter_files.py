@@ -171,11 +171,8 @@ def edit_config(folder, **changes):
         ({"r": 0}, "rank must be at least 1, got 0"),
         ({"lora_alpha": None}, "'lora_alpha' is null, wanted a number"),
         ({"lora_dropout": 1.5}, "dropout must be in [0, 1), got 1.5"),
-        (
-            {"r": 16},
-            "the adapter has rank 16, the stack for one at most 4; attach the stack with a rank of at least 16",
-        ),
-        ({"r": 2}, "has shape [4, 32], wanted [2, 32] at rank 2"),
+        ({"r": 16}, "'r' is 16, and the weights have rank 4"),
+        ({"r": 2}, "'r' is 2, and the weights have rank 4"),
     ],
 )
 def test_adapters_that_would_mean_something_else_are_refused(changes, message, saved, tiny_model):
@@ -298,3 +295,17 @@ def test_a_crash_between_leaves_the_file_before(saved, tiny_model, monkeypatch):
         save_adapter(stack, "one", saved, base_name="tiny")
     assert (saved / "adapter_model.safetensors").read_bytes() == before
     assert len(list(saved.iterdir())) == 2
+
+
+@pytest.mark.parametrize("rank", ["1000000000", "1e999", "3"])
+def test_a_rank_that_the_weights_do_not_have_is_refused_before_memory_is_taken(saved, rank):
+    config = json.loads((saved / "adapter_config.json").read_text())
+    (saved / "adapter_config.json").write_text(json.dumps({**config, "r": 0}).replace('"r": 0', f'"r": {rank}'))
+    with pytest.raises(AdapterError, match="adapter_config"):
+        read_lora(saved)
+
+
+def test_an_adapter_larger_than_its_stack_is_refused(saved, tiny_model):
+    stack = AdapterStack.attach(tiny_model(), ["one"], Lora(rank=2, targets=("q_proj", "v_proj")))
+    with pytest.raises(AdapterError, match="rank of at least 4"):
+        load_adapter(stack, "one", saved)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForMaskedLM, T5Config
+from transformers.utils.logging import enable_progress_bar, is_progress_bar_enabled
 
 from mada.errors import ModelError
 from mada.models.head import check_head, logits_of, trunk
@@ -51,6 +52,13 @@ def test_number_formats_on_a_cpu(wanted, found, folder):
 def test_on_a_gpu_auto_is_what_was_saved(folder):
     base = load_base(str(folder))
     assert (base.model.device.type, base.model.dtype) == ("cuda", torch.bfloat16)
+
+
+def test_loading_draws_no_bar_and_leaves_others_theirs(folder, capfd):
+    enable_progress_bar()
+    load_base(str(folder), device="cpu")
+    assert capfd.readouterr() == ("", "")
+    assert is_progress_bar_enabled()
 
 
 @pytest.mark.parametrize("named", ["LlamaTokenizerFast", "Qwen2TokenizerFast", "PreTrainedTokenizerFast", None])
@@ -194,3 +202,28 @@ def test_the_fixture_is_the_papers_base():
     config = load_config(str(folder))
     assert (config.model_type, config.num_hidden_layers) == ("qwen2", 28)
     assert json.loads((folder / "config.json").read_text())["architectures"] == ["Qwen2ForCausalLM"]
+
+
+class _Code:
+    def __reduce__(self):
+        return print, ("this ran",)
+
+
+@pytest.mark.parametrize("content", ["code", b"", b"not a pickle"])
+def test_pickled_weights_that_are_no_weights_are_refused_and_run_nothing(folder, capsys, content):
+    (folder / "model.safetensors").unlink()
+    file = folder / "pytorch_model.bin"
+    if content == "code":
+        torch.save({"weights": _Code()}, file)
+    else:
+        file.write_bytes(content)
+    assert refusal(folder, device="cpu").startswith(f"{folder}: its weights cannot be loaded")
+    assert "this ran" not in capsys.readouterr().out
+
+
+def test_no_code_that_comes_with_a_model_is_run(folder):
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "evil.py").write_text("raise SystemExit('this ran')")
+    kinds = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}
+    (folder / "config.json").write_text(json.dumps({**settings, "model_type": "evil", "auto_map": kinds}))
+    assert "custom code" in refusal(folder, device="cpu")

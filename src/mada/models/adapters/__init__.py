@@ -5,7 +5,7 @@ which row of a batch belongs to whom. Files are PEFT's own (`save_adapter`, `loa
 """
 
 from mada.models.adapters.lora import Lora
-from mada.models.adapters.peft_files import count_adapter, load_adapter, read_lora, save_adapter
+from mada.models.adapters.peft_files import count_adapter, is_blank, load_adapter, read_lora, save_adapter
 from mada.models.adapters.routing import Routing
 from mada.models.adapters.stack import AdapterStack
 from mada.models.adapters.stacked import StackedLinear
@@ -16,6 +16,7 @@ __all__ = [
     "Routing",
     "StackedLinear",
     "count_adapter",
+    "is_blank",
     "load_adapter",
     "read_lora",
     "save_adapter",

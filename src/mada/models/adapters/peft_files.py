@@ -14,8 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 
 from mada.atomic import replace_bytes
+from mada.digest import digest_of, digest_of_file
 from mada.errors import AdapterError
 from mada.models.adapters.lora import Lora, Targets
+from mada.models.loading import place_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,13 +39,14 @@ _PLAIN_STARTS = (True, False, "gaussian", "orthogonal", "eva")
 
 
 def save_adapter(stack: "AdapterStack", agent: str, folder: Path, *, base_name: str) -> None:
-    """Write an agent's adapter; `base_name` is the Hub id or folder of its base. Each file is replaced as a whole."""
+    """Write an agent's adapter; `base_name` is what its base was loaded by. Each file is replaced as a whole."""
     tensors = {f"{_PREFIX}{name}": own.contiguous().cpu() for name, own in stack.tensors(agent).items()}
     lora = stack.lora[agent]
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": base_name,
+        # PEFT loads the base by it, and knows no names that are mada's own.
+        "base_model_name_or_path": place_of(base_name),
         "r": lora.rank,
         "lora_alpha": int(lora.alpha) if lora.alpha == int(lora.alpha) else lora.alpha,
         "lora_dropout": lora.dropout,
@@ -99,20 +102,40 @@ def read_lora(folder: Path) -> Lora:
             raise AdapterError(f"{folder / CONFIG}: {key!r} is {json.dumps(value)}, wanted a number")
         numbers[key] = value
     try:
-        return Lora(
+        lora = Lora(
             rank=int(numbers["r"]),
             alpha=float(numbers["lora_alpha"]),
             dropout=float(numbers["lora_dropout"]),
             targets=_targets(config, folder),
         )
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise AdapterError(f"{folder / CONFIG}: {error}") from None
+    # A stack is made as large as the file of settings says, so the weights must say the same.
+    with _open(folder) as weights:
+        names = [name for name in cast("list[str]", weights.keys()) if name.endswith(_KINDS[0])]
+        ranks = {int(weights.get_slice(name).get_shape()[0]) for name in names}
+    if ranks - {lora.rank}:
+        found = ", ".join(map(str, sorted(ranks)))
+        raise AdapterError(f"{folder / CONFIG}: 'r' is {lora.rank}, and the weights have rank {found}; copy both again")
+    return lora
+
+
+def digest_of_adapter(folder: Path) -> str:
+    """Return what tells adapters apart, wherever they lie."""
+    return digest_of({name: digest_of_file(folder / name) for name in (CONFIG, WEIGHTS)})
 
 
 def count_adapter(folder: Path) -> int:
     """Count the numbers of the adapter in a folder; only the header of its file is read."""
     with _open(folder) as weights:
         return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+
+
+def is_blank(folder: Path) -> bool:
+    """Say whether the adapter in a folder leaves its base as it is: all its B are zero, as before the first step."""
+    with _open(folder) as weights:
+        names = [name for name in cast("list[str]", weights.keys()) if name.endswith(_KINDS[1])]
+        return bool(names) and not any(weights.get_tensor(name).any() for name in names)
 
 
 def _targets(config: dict[str, Any], folder: Path) -> Targets:

@@ -1,7 +1,7 @@
 """All agents' adapters on one frozen base: who is there, which rows are whose, and each agent's own tensors."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -36,6 +36,7 @@ class AdapterStack:
         self.layers = dict(layers)
         self.switchboard = next(iter(self.layers.values()))._switchboard  # pyright: ignore[reportPrivateUsage]
         self._recomputes = False
+        self._versions = dict.fromkeys(self.agents, 0)
         self._index = {agent: place for place, agent in enumerate(self.agents)}
         device = next(iter(self.layers.values())).A_KRI.device
         self.scale_K = torch.tensor([lora.scale for lora in agents.values()], device=device)
@@ -89,6 +90,19 @@ class AdapterStack:
         if agent not in self._index:
             raise AdapterError(f"there is no agent {agent!r} here; the agents are {', '.join(self.agents)}")
         return self._index[agent]
+
+    def version(self, agent: str) -> int:
+        """Return how often an agent's adapter has changed since it was attached.
+
+        An engine says with each completion which version sampled it, so that a sampler left behind is noticed.
+        """
+        self.index(agent)
+        return self._versions[agent]
+
+    def count_change(self, agents: Iterable[str]) -> None:
+        """Count a change of these agents' adapters; whoever writes to `parameters` has to call it."""
+        for agent in agents:
+            self._versions[agent] += 1
 
     def routing(self, agents_N: Sequence[str | None]) -> Routing:
         """Prepare the routing of a batch whose rows belong to these agents."""
@@ -167,6 +181,7 @@ class AdapterStack:
                 layer.A_KRI[place] = 0
                 layer.A_KRI[place, :rank] = drawn.to(layer.A_KRI)
                 layer.B_KRO[place] = 0
+        self.count_change([agent])
 
     def resize(self, agent: str, *, rank: int, alpha: float) -> None:
         """Give an agent a rank and a scale of its own, within the stack's rank; its adapter is all zeros afterwards.
@@ -184,6 +199,7 @@ class AdapterStack:
             for layer in self.layers.values():
                 layer.A_KRI[place] = 0
                 layer.B_KRO[place] = 0
+        self.count_change([agent])
 
     def tensors(self, agent: str) -> dict[str, Tensor]:
         """Return an agent's own tensors, `{path}.lora_A.weight` [rank, in] and `{path}.lora_B.weight` [out, rank].
@@ -216,6 +232,7 @@ class AdapterStack:
         with torch.no_grad():
             for name, mine in own.items():
                 mine.copy_(tensors[name])
+        self.count_change([agent])
 
     def trainable_parameters(self, agent: str) -> int:
         """Count an agent's trainable parameters, padding left out."""

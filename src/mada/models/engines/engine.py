@@ -1,8 +1,11 @@
 """What an engine is: something that samples completions for agents, for as many callers at once as there are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+Stop = Literal["end", "length", "failed"]
+"""How a completion ended: at a stop token, at the limit, or because a server filtered it or gave it up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,14 @@ class Completion:
     """What was sampled: a stop token that ended it is the last of its tokens.
 
     `log_probs` are those of the model at the request's temperature (at 1 for temperature 0), before top-p and top-k:
-    what the learner computes for the same tokens.
+    what the learner computes for the same tokens. `adapter_version` is the version of the agent's adapter that sampled
+    it (`AdapterStack.version`), where the engine samples from a stack that learns.
     """
 
     token_ids: tuple[int, ...]
     log_probs: tuple[float, ...]
-    stop: Literal["end", "length"]
+    stop: Stop
+    adapter_version: int | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)

@@ -148,6 +148,19 @@ def test_after_an_update_new_versions_answer_and_old_ones_are_gone(make, stack):
     run(use())
 
 
+def test_completions_carry_the_version_that_was_handed_over_last(make, stack):
+    async def use():
+        engine = await make(FakeBackend())
+        handed_over = stack.version("one")
+        stack.count_change(["one"])
+        [stale] = await engine.sample("one", [1], SAMPLING)
+        await engine.resume()
+        [fresh] = await engine.sample("one", [1], SAMPLING)
+        assert (stale.adapter_version, fresh.adapter_version) == (handed_over, handed_over + 1)
+
+    run(use())
+
+
 def test_a_version_in_use_stays_until_nothing_uses_it(make):
     async def use():
         backend = FakeBackend()

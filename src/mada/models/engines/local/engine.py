@@ -122,7 +122,9 @@ class LocalEngine:
             )
         index = self._stack.index(agent) if self._stack else -1
         result: asyncio.Future[list[Completion]] = asyncio.get_running_loop().create_future()
-        return Request(index, prompt, sampling, n, min(sampling.max_tokens, room), result)
+        # Of now: if the adapter changes before the last token is drawn, the completion counts as the older version's.
+        version = self._stack.version(agent) if self._stack and agent is not None else None
+        return Request(index, prompt, sampling, n, min(sampling.max_tokens, room), result, version)
 
     async def _serve(self) -> None:
         """Work until nobody waits."""

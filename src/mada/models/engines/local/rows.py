@@ -21,6 +21,7 @@ class Request:
     limit: int
     """Tokens after which a completion is cut off: the caller's limit, or what the context leaves."""
     result: asyncio.Future[list[Completion]]
+    adapter_version: int | None = None
     started: int = 0
     """Completions that have a row or had one."""
     finished: dict[int, Completion] = field(default_factory=dict[int, Completion])
@@ -78,7 +79,8 @@ class Row:
         if not ended and self.length < self.end:
             return None
         self.done = True
-        return Completion(tuple(self.token_ids), tuple(self.log_probs), "end" if ended else "length")
+        stop = "end" if ended else "length"
+        return Completion(tuple(self.token_ids), tuple(self.log_probs), stop, self.request.adapter_version)
 
 
 class Queue:

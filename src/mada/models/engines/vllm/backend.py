@@ -167,6 +167,7 @@ def engine_arguments(settings: Settings) -> dict[str, Any]:
         "revision": settings.revision,
         "dtype": settings.dtype,
         "seed": settings.seed,
+        "trust_remote_code": False,
         # Tokens go in and tokens come out. "hf" keeps vLLM from asking the Hub which tokenizer it would have been.
         "skip_tokenizer_init": True,
         "tokenizer_mode": "hf",

@@ -223,7 +223,9 @@ class VllmEngine:
             raise EngineError(f"vLLM ended a request with {found.reason!r} instead of a stop token or its length")
         self._statistics.prompt_tokens += found.prompt_tokens
         self._statistics.generated_tokens += len(found.token_ids)
-        return Completion(found.token_ids, found.log_probs, "end" if found.reason == "stop" else "length")
+        adapter_version = None if version is None else version.adapter_version
+        stop = "end" if found.reason == "stop" else "length"
+        return Completion(found.token_ids, found.log_probs, stop, adapter_version)
 
     async def _load(self, agent: str, version: Version) -> None:
         """Have a version answer for an agent from here on; the one before goes once nothing uses it."""

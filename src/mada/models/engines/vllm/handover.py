@@ -26,12 +26,14 @@ class Version:
     """An adapter as it was at one moment, which is what vLLM knows: `generator-1@17`.
 
     `name` is what tells apart keys and values in the prefix cache, `number` what tells apart loaded weights; neither is
-    ever used twice, so nothing of an older version can be served for a newer one.
+    ever used twice, so nothing of an older version can be served for a newer one. `adapter_version` is the stack's
+    count of the adapter's changes when this was written; None for an adapter that came from a folder.
     """
 
     name: str
     number: int
     folder: Path
+    adapter_version: int | None = None
 
 
 class Handover:
@@ -51,7 +53,8 @@ class Handover:
         self._updates[agent] += 1
         number = next(self._numbers)
         # An agent's name may be a path, so the folder is called after the number.
-        version = Version(f"{agent}@{self._updates[agent]}", number, self.folder / str(number))
+        name, folder = f"{agent}@{self._updates[agent]}", self.folder / str(number)
+        version = Version(name, number, folder, self._stack.version(agent))
         save_adapter(self._stack, agent, version.folder, base_name=self._base_name)
         return version
 
