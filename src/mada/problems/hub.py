@@ -45,9 +45,17 @@ def _split(hub: HubName) -> Iterator[Mapping[str, object]]:
     if isinstance(found, dict):
         by_name = cast("dict[str, Any]", found)
         if len(by_name) != 1:
-            raise DataError(f"hub:{hub}: has several splits ({listed(by_name)}); choose one with --split")
+            raise DataError(
+                f'hub:{hub}: has several splits ({listed(by_name)}); choose one, hub:{hub.name}{{split = "NAME"}}'
+            )
         (found,) = by_name.values()
     return iter(found)
+
+
+def stop_asking() -> None:
+    """Use only what was downloaded before, in this process: a Hub out of reach costs half a minute for each name."""
+    for module, name in (("huggingface_hub.constants", "HF_HUB_OFFLINE"), ("datasets.config", "HF_HUB_OFFLINE")):
+        setattr(importlib.import_module(module), name, True)
 
 
 def _first_line(error: Exception) -> str:

@@ -40,6 +40,8 @@ class Layout:
     source: str
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
     answer_form: str = "text"
+    skipped: list[str] | None = None
+    """Where rows without an answer are noted, which are then left out; None means they are errors."""
 
     def __post_init__(self) -> None:
         for role in self.columns:
@@ -60,12 +62,21 @@ class Draft:
     source: str
 
 
+class _NoAnswerError(DataError):
+    """A row's answer is empty or null."""
+
+
 def drafts_from_rows(rows: Iterable[Row], layout: Layout) -> Iterator[Draft]:
     """Read rows as problems. The first row settles which columns hold problem and answer."""
     columns: Mapping[str, str] = {}
     for row in rows:
         columns = columns or {role: _find_column(row, role, layout=layout) for role in ("problem", "answer")}
-        yield _draft(row, columns, layout=layout)
+        try:
+            yield _draft(row, columns, layout=layout)
+        except _NoAnswerError:
+            if layout.skipped is None:
+                raise
+            layout.skipped.append(row.location)
 
 
 def collect_problems(drafts: Iterable[Draft]) -> list[Problem]:
@@ -112,7 +123,8 @@ def _find_column(row: Row, role: str, *, layout: Layout) -> str:
     looked_for = shown(wanted) if wanted is not None else " or ".join(WELL_KNOWN_COLUMNS[role][:3])
     raise DataError(
         f"{row.location}: no column for the {role} (looked for {looked_for}); "
-        f"the columns are {listed(row.values)}; name it with --column {role}=NAME (see docs/data.md)"
+        f"the columns are {listed(row.values)}; name it behind the source, "
+        f'{layout.source}{{{role} = "NAME"}} (see docs/data.md)'
     )
 
 
@@ -151,22 +163,25 @@ def _question(row: Row, column: str) -> str:
 
 def _answer(row: Row, column: str, *, form: str) -> str:
     value = row.values[column]
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise _NoAnswerError(
+            f"{row.location}: {column!r} is {'null' if value is None else 'empty'}; write the answer there, remove the "
+            'row, or set data.on_missing_answer = "skip" in the recipe (see docs/data.md)'
+        )
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise _wrong_kind(row, column, wanted="the answer as text or a number")
     if not isinstance(value, str):
         return _number_as_text(row, column, value=value)
-    if not value.strip():
-        raise DataError(f"{row.location}: {column!r} is empty; write the answer there or remove the row")
     if form == "text" and "####" in value:
         raise DataError(
             f"{row.location}: {column!r} holds a worked solution with '####' before the answer; "
-            "read it with --answer-form after-hashes (see docs/data.md)"
+            'write {form = "after-hashes"} behind the source (see docs/data.md)'
         )
     answer = ANSWER_FORMS[form](value)
     if answer is None:
         raise DataError(
             f"{row.location}: {column!r} has no answer in the form {form!r}; got {shown(value)}; "
-            f"mend the row or choose another form ({', '.join(ANSWER_FORMS)})"
+            f"mend the row or choose another form behind the source ({', '.join(ANSWER_FORMS)})"
         )
     return answer
 

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -24,10 +25,10 @@ from mada.problems.known import (
 )
 from mada.problems.problem import Problem
 from mada.problems.rows import Draft, Layout, Row, collect_problems, drafts_from_rows, shown
+from mada.problems.source_options import FORM, HUB_KEYS, parse_sources
 
 _CALLABLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _HUB_PREFIX = "hub:"
-_PLUS = re.compile(r"\s\+\s")
 
 
 def load_problems(
@@ -40,38 +41,37 @@ def load_problems(
     answer_form: str | None = None,
     folder: str | Path | None = None,
     limit: int | None = None,
+    skipped: list[str] | None = None,
 ) -> list[Problem]:
     """Read all problems of a source, or the first `limit`.
 
     `source` is a known name (`math-500`), a file, `hub:owner/name`, or `module:function`, a callable without
-    arguments that returns problems or rows; or several of these with ` + ` between them, one after the other.
+    arguments that returns problems or rows; or several of these with ` + ` between them, one after the other. Each
+    may have its own columns and answer form behind it, `my.csv{answer = "solution", form = "last-boxed"}`.
     `config`, `split` and `revision` choose within a Hub data set.
     `columns` maps problem, answer, id and source to the source's own column names. `folder` (else the
     environment variable `MADA_DATA`) holds the known sets' files; without one they come from the Hub.
+    A row without an answer is an error; with a list as `skipped` it is left out, and its place noted there.
     """
     if limit is not None and limit < 1:
         raise DataError(f"the limit is {limit}; wanted at least one problem")
+    common = HubName("", config=config, split=split, revision=revision)
     drafts = itertools.chain.from_iterable(
         _drafts(
-            one,
-            hub_choice=HubName("", config=config, split=split, revision=revision),
-            columns=dict(columns or {}),
-            answer_form=answer_form,
+            one.name,
+            hub_choice=_chosen(common, HubName("", **{key: one.options.get(key) for key in HUB_KEYS})),
+            columns={**(columns or {}), **one.columns},
+            answer_form=one.options.get(FORM, answer_form),
             folder=Path(folder) if folder is not None else None,
             limit=limit,
+            skipped=skipped,
         )
-        for one in _several(str(source))
+        for one in parse_sources(str(source))
     )
-    with _working_folder_importable():
-        problems = collect_problems(itertools.islice(drafts, limit))
+    problems = collect_problems(itertools.islice(drafts, limit))
     if not problems:
         raise DataError(f"{source}: holds no problems; wanted at least one row")
     return problems
-
-
-def _several(source: str) -> list[str]:
-    """Return the sources of a sum, `math-train + gsm8k-train`; a file may have a plus in its name."""
-    return [source] if Path(source).exists() else [one.strip() for one in _PLUS.split(source)]
 
 
 def _drafts(
@@ -82,8 +82,9 @@ def _drafts(
     answer_form: str | None,
     folder: Path | None,
     limit: int | None,
+    skipped: list[str] | None,
 ) -> Iterator[Draft]:
-    layout = Layout(source, columns=columns, answer_form=answer_form or "text")
+    layout = Layout(source, columns=columns, answer_form=answer_form or "text", skipped=skipped)
     name = known_name(source)
     if name is not None and KNOWN_SETS[name].kind == "built-in":
         _refuse_hub_choice(name, hub_choice)
@@ -92,15 +93,15 @@ def _drafts(
         return _built_in_drafts(name, limit)
     if name is not None:
         return _known_drafts(
-            name, hub_choice=hub_choice, columns=columns, answer_form=answer_form, folder=data_folder(folder)
+            replace(layout, source=name), hub_choice=hub_choice, answer_form=answer_form, folder=data_folder(folder)
         )
     if source.startswith(_HUB_PREFIX):
         hub = _chosen(HubName(source.removeprefix(_HUB_PREFIX)), hub_choice)
-        return drafts_from_rows(read_hub_rows(hub), Layout(hub.name, columns=columns, answer_form=layout.answer_form))
+        return drafts_from_rows(read_hub_rows(hub), replace(layout, source=hub.name))
     _refuse_hub_choice(source, hub_choice)
     if is_problem_file(source) or Path(source).exists():
         path = Path(source)
-        return drafts_from_rows(read_rows(path), Layout(path.name, columns=columns, answer_form=layout.answer_form))
+        return drafts_from_rows(read_rows(path), replace(layout, source=path.name))
     if _CALLABLE.fullmatch(source):
         return _callable_drafts(source, layout)
     raise DataError(_unknown(source))
@@ -121,21 +122,21 @@ def _built_in_drafts(name: str, limit: int | None) -> Iterator[Draft]:
 
 
 def _known_drafts(
-    name: str, *, hub_choice: HubName, columns: dict[str, str], answer_form: str | None, folder: Path | None
+    layout: Layout, *, hub_choice: HubName, answer_form: str | None, folder: Path | None
 ) -> Iterator[Draft]:
+    name = layout.source
     known = KNOWN_SETS[name]
     if folder is not None:
         _refuse_hub_choice(f"{name} (read from {folder})", hub_choice)
-        layout = Layout(name, columns=columns, answer_form=answer_form or "text")
         parts = [drafts_from_rows(read_rows(path), layout) for path in local_files(name, folder)]
         drafts = itertools.chain.from_iterable(parts)
         return iter(sorted(drafts, key=_number_in_id)) if len(parts) > 1 else drafts
     if known.hub is None:
         raise DataError(
-            f"{name}: only known as a local file; set {DATA_FOLDER_VARIABLE} (or --folder) to a folder with "
-            f"{', '.join(known.files)}"
+            f"{name}: only known as a local file; set {DATA_FOLDER_VARIABLE} to a folder with {', '.join(known.files)}"
         )
-    layout = Layout(name, columns={**known.columns, **columns}, answer_form=answer_form or known.answer_form)
+    columns = {**known.columns, **layout.columns}
+    layout = replace(layout, columns=columns, answer_form=answer_form or known.answer_form)
     return drafts_from_rows(read_hub_rows(_chosen(known.hub, hub_choice)), layout)
 
 
@@ -173,13 +174,14 @@ def _called(source: str) -> Iterator[object]:
     """What the user's function yields; what it raises becomes a `DataError` that names the failing line."""
     module_name, _, function_name = source.partition(":")
     try:
-        function: object = getattr(importlib.import_module(module_name), function_name)
-        if not callable(function):
-            raise DataError(f"{source}: is {shown(function)}, not something that can be called")
-        made = function()
-        if not isinstance(made, Iterable):
-            raise DataError(f"{source}: returned {shown(made)}; wanted problems or rows one after the other")
-        yield from cast("Iterable[object]", made)
+        with _working_folder_importable():
+            function: object = getattr(importlib.import_module(module_name), function_name)
+            if not callable(function):
+                raise DataError(f"{source}: is {shown(function)}, not something that can be called")
+            made = function()
+            if not isinstance(made, Iterable):
+                raise DataError(f"{source}: returned {shown(made)}; wanted problems or rows one after the other")
+            yield from cast("Iterable[object]", made)
     except MadaError:
         raise
     except Exception as error:  # user code may raise anything
@@ -192,9 +194,10 @@ def _called(source: str) -> Iterator[object]:
 
 @contextmanager
 def _working_folder_importable() -> Generator[None]:
-    """Let `module:function` name a file in the working folder, as `python -m` does."""
-    sys.path.insert(0, "")
+    """Let `module:function` name a file in the working folder; an installed module of that name comes first."""
+    before = list(sys.path)
+    sys.path.append("")
     try:
         yield
     finally:
-        sys.path.remove("")
+        sys.path[:] = before

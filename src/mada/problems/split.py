@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from mada.errors import DataError
 from mada.problems.problem import Problem
@@ -41,6 +42,8 @@ class Split:
     duplicates: int
     conflicts: int
     unused: int
+    unanswered: int = 0
+    """Rows that were left out because they have no answer."""
 
     @property
     def digest(self) -> str:
@@ -78,13 +81,14 @@ class Split:
 
 
 def split_problems(
-    problems: Sequence[Problem], *, subsets: int, subset_size: int, validation_size: int, seed: int
+    problems: Sequence[Problem], *, subsets: int, subset_size: int | Literal["all"], validation_size: int, seed: int
 ) -> Split:
     """Drop duplicates and cut `subsets` × `subset_size` problems and `validation_size` more.
 
+    "all" makes the subsets as large as they can be, all of one size.
     Of equal problems the one with the smallest id is kept, even when their answers differ (that is counted).
     """
-    if subsets < 1 or subset_size < 1 or validation_size < 0:
+    if subsets < 1 or (subset_size != "all" and subset_size < 1) or validation_size < 0:
         raise DataError(
             f"cannot cut {subsets} subsets of {subset_size} and {validation_size} for validation; "
             "wanted at least one subset of at least one problem"
@@ -93,6 +97,8 @@ def split_problems(
     groups: defaultdict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
         groups[text_key(problem.question)].append(problem)
+    if subset_size == "all":
+        subset_size = max(1, (len(groups) - validation_size) // subsets)
     wanted = subsets * subset_size + validation_size
     if wanted > len(groups):
         raise DataError(

@@ -20,10 +20,11 @@ from mada.recipe.sections import EngineSection, GradingSection, PromptsSection, 
 from mada.recipe.values import (
     Count,
     Folder,
+    FolderName,
     OrNone,
     Section,
     Seed,
-    SomeNames,
+    SomeSources,
     Text,
     list_to_tuple,
 )
@@ -102,13 +103,13 @@ class EvaluationRecipe(Section):
 
     CHANGEABLE: ClassVar[tuple[str, ...]] = ("engine", "grading.workers", "price_per_hour")
     """Keys that decide how it is computed and not what: it may go on with other values."""
-    name: Text = "evaluation"
+    name: FolderName = "evaluation"
     """What people call it; the folder has this name by default."""
     seed: Seed = 0
     """Where all randomness starts."""
     reference: OrNone[Text] = None
     """The system that all others are compared with; none means the first one (E2)."""
-    benchmarks: SomeNames = BENCHMARKS
+    benchmarks: SomeSources = BENCHMARKS
     """Benchmarks by known name or path of a problem file; the average gives each the same weight (D2, E1)."""
     seeds: Count = 10
     """Times every system answers every benchmark (I3, E1)."""

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from mada.errors import RecipeError
 from mada.recipe.mistakes import Sources, explain
-from mada.recipe.overrides import Assignment, assign, parse_override
+from mada.recipe.overrides import Assignment, assign, parse_override, shallow
 from mada.recipe.schema import Recipe
 from mada.recipe.wording import quoted
 
@@ -108,7 +108,7 @@ def _nearby(path: Path) -> str:
 def parse_toml(text: str, path: Path | None) -> dict[str, Any]:
     """Parse a TOML text, or say where it is none."""
     try:
-        return tomllib.loads(text)
+        return shallow(tomllib.loads(text))
     except ValueError as error:
         # The parser tells the place only in its message; integers of thousands of digits come without one.
         found = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", str(error), re.DOTALL)

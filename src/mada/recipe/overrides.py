@@ -13,6 +13,9 @@ from mada.errors import RecipeError
 from mada.recipe.keys import KeyPath, find_entry, written
 from mada.recipe.wording import takes_text
 
+_DEEPEST = 20
+"""Tables inside tables that are looked at; a recipe has three."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -31,6 +34,8 @@ def parse_override(text: str) -> tuple[Assignment, ...]:
         raise RecipeError(f"override {text!r}: got bytes that are not UTF-8, wanted text") from None
     key, equals, raw = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))
+    if len(path) > _DEEPEST:
+        raise RecipeError(f"override {text[:40]!r}…: got a key of {len(path):,} parts, wanted one such as lora.rank")
     if not equals:
         example = f"{key}=…" if find_entry(path) else "lora.rank=16"
         raise RecipeError(f"override {text!r}: got no '=', wanted key=value, such as {example}")
@@ -46,11 +51,23 @@ def parse_override(text: str) -> tuple[Assignment, ...]:
     return tuple(_assignments(path, _value(raw.strip(), path), text))
 
 
+def shallow(values: dict[str, Any]) -> dict[str, Any]:
+    """Return tables as they are, or raise a RecursionError: dotted keys nest deeper than Python goes into."""
+    inside: list[Any] = [values]
+    for _ in range(_DEEPEST):
+        inside = [inner for one in inside if isinstance(one, dict) for inner in cast("dict[str, Any]", one).values()]
+    if inside:
+        raise RecursionError
+    return values
+
+
 def _value(raw: str, path: KeyPath) -> Any:
     try:
-        parsed = tomllib.loads(f"value = {raw}")
+        parsed = shallow(tomllib.loads(f"value = {raw}"))
     except ValueError:
         return raw
+    except RecursionError:
+        raise RecipeError(f"override of {written(path)}: its lists or tables are nested too deeply") from None
     # A line break in the value could smuggle in more keys; such a value is text.
     value = parsed["value"] if len(parsed) == 1 else raw
     entry = find_entry(path)

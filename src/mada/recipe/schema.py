@@ -3,6 +3,7 @@
 Without a file it is the paper's experiment; a file or an override changes single fields.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -20,30 +21,62 @@ from mada.recipe.sections import (
     RewardSection,
     TeamSection,
 )
-from mada.recipe.training import CriticsSection, GeneratorsSection, TrainingSection
-from mada.recipe.values import Section, Seed, Text
+from mada.recipe.training import CriticsSection, GeneratorsSection, TrainingSettings
+from mada.recipe.values import FolderName, Section, Seed
+
+FIRST_STAGE: Mapping[str, str | None] = {
+    "name": "report",
+    "seed": "split",
+    "model": "screen",
+    "data": "split",
+    "data.screen": "screen",
+    "prompts": "critics",
+    "prompts.reasoning": "screen",
+    "prompts.judge_header": "evaluate",
+    "prompts.judge_request": "evaluate",
+    "team.generators": "split",
+    "team.critics": "critics",
+    "team.rounds": "evaluate",
+    "lora": "generators",
+    "reward": "generators",
+    "grading": "screen",
+    "grading.workers": None,
+    "training": "generators",
+    **dict.fromkeys((f"training.{name}" for name in ("temperature", "top_p", "max_new_tokens", "truncated")), "screen"),
+    **dict.fromkeys(
+        (f"training.{name}" for name in ("checkpoint_every", "checkpoint_minutes", "keep_checkpoints")), None
+    ),
+    **dict.fromkeys((f"training.{name}" for name in ("micro_batch_tokens", "gradient_checkpointing")), None),
+    "training.canary_tolerance": None,
+    "generators": "generators",
+    "generators.truncated": "screen",
+    "critics": "critics",
+    "engine": None,
+    "inference": "critic-data",
+    "evaluation": "evaluate",
+}
+"""The first stage whose result depends on a key, or on all keys of a section that are not named themselves.
+
+None means no stage: the key decides how a run is computed and not what. A run may go on with another recipe if the
+stages that it has finished come before the first stage of everything that changed.
+"""
+
+
+def first_stage(key: str) -> str | None:
+    """Return the first stage that a key of a recipe touches; what is no key any more touches them all."""
+    while key not in FIRST_STAGE:
+        key, dot, _ = key.rpartition(".")
+        if not dot:
+            return "split"
+    return FIRST_STAGE[key]
 
 
 class Recipe(Section):
     """What to do: the whole method as one value."""
 
-    CHANGEABLE: ClassVar[tuple[str, ...]] = (
-        "engine",
-        "grading.workers",
-        *(
-            f"training.{field}"
-            for field in (
-                "checkpoint_every",
-                "checkpoint_minutes",
-                "keep_checkpoints",
-                "micro_batch_tokens",
-                "gradient_checkpointing",
-                "canary_tolerance",
-            )
-        ),
-    )
+    CHANGEABLE: ClassVar[tuple[str, ...]] = tuple(key for key, stage in FIRST_STAGE.items() if stage is None)
     """Keys that decide how a run is computed and not what: it may go on with other values."""
-    name: Text = "unnamed"
+    name: FolderName = "unnamed"
     """What people call this recipe; tables and pages show it (ours)."""
     seed: Seed = 0
     """Where all randomness of a run starts: cuts, sampling and dropout (D1, T7)."""
@@ -61,7 +94,7 @@ class Recipe(Section):
     """Weights of the rewards (R3)."""
     grading: GradingSection = GradingSection()
     """How answers are compared with references (R1)."""
-    training: TrainingSection = TrainingSection()
+    training: TrainingSettings = TrainingSettings()
     """How every agent learns (T1, T3)."""
     generators: GeneratorsSection = GeneratorsSection()
     """How generators learn (A1)."""
@@ -75,13 +108,21 @@ class Recipe(Section):
     """What the finished team is measured on (E1)."""
 
     @model_validator(mode="after")
+    def _trains_on_no_benchmark_of_its_own(self) -> Self:
+        if "decontaminate" not in self.data.model_fields_set:
+            # Filled in here and not where it is read, so that a stored recipe says which benchmarks were dropped.
+            data = self.data.model_copy(update={"decontaminate": self.evaluation.benchmarks})
+            object.__setattr__(self, "data", data)
+        return self
+
+    @model_validator(mode="after")
     def _fields_go_together(self) -> Self:
         conflicts = tuple(find_conflicts(self))
         if conflicts:
             raise ConflictError(conflicts)
         return self
 
-    def training_for(self, role: Literal["generators", "critics"]) -> TrainingSection:
+    def training_for(self, role: Literal["generators", "critics"]) -> TrainingSettings:
         """Return the training settings of one role: the shared ones, with what the role sets itself."""
         section = self.generators if role == "generators" else self.critics
         own = {"learning_rate": section.learning_rate, "steps": section.steps, "truncated": section.truncated}

@@ -20,17 +20,23 @@ from mada.debate.prompts import (
 )
 from mada.problems.known import BENCHMARKS
 from mada.recipe.values import (
+    Address,
+    Agents,
     Count,
     CountOrZero,
     Folder,
+    Fraction,
     FractionAboveZero,
     FractionBelowOne,
-    Names,
     OrNone,
     Positive,
     PositiveOrZero,
     Section,
+    SomeAgents,
     SomeNames,
+    SomeSources,
+    Sources,
+    SourceSum,
     Text,
     Wanted,
     list_to_tuple,
@@ -99,7 +105,7 @@ class ColumnsSection(Section):
 class DataSection(Section):
     """The training problems and how they are cut into one subset per agent."""
 
-    train: Text = "still-3"
+    train: SourceSum = "still-3"
     """Training problems: a known name, file, "module:function" or "hub:owner/name", or several with " + " (D1, D2)."""
     config: OrNone[Text] = None
     """Configuration of a Hub data set; none means its default (D2; ours)."""
@@ -111,15 +117,17 @@ class DataSection(Section):
     """Column names, for sources that use other names than ours (D2; ours)."""
     folder: OrNone[Folder] = None
     """Folder with data files; none means the one in the MADA_DATA environment variable (D2; ours)."""
-    subset_size: Count = 7500
-    """Problems in each agent's own subset; no two subsets share one (D1)."""
+    on_missing_answer: Literal["error", "skip"] = "error"
+    """A row whose answer is empty or null: an error, or left out and counted (D2; ours)."""
+    subset_size: Count | Literal["all"] = 7500
+    """Problems in each agent's own subset, no two share one; "all" deals out what validation leaves (D1)."""
     screen: Annotated[CountOrZero, AfterValidator(_none_or_several)] = 0
     """Answers of the bare base to every problem of the subsets, so that generators learn from those that it gets right
     sometimes and no others; 0 means they learn from all, as in the paper (D1; ours)."""
     validation_size: Count = 750
     """Problems in the validation set shared by all agents (D1)."""
-    decontaminate: Names = BENCHMARKS
-    """Benchmarks whose problems are dropped from the training data (D3; ours)."""
+    decontaminate: Sources = BENCHMARKS
+    """Benchmarks whose problems are dropped from the training data; left out, evaluation.benchmarks (D3; ours)."""
 
 
 class PromptsSection(Section):
@@ -146,11 +154,11 @@ class PromptsSection(Section):
 class TeamSection(Section):
     """Who debates, and for how long."""
 
-    generators: Count = 3
+    generators: SomeAgents = 3
     """Agents that answer the bare question in round 1 (I1, I3)."""
-    critics: CountOrZero = 3
+    critics: Agents = 3
     """Agents that answer in rounds 2 and later, seeing all responses of the round before (I1, I3)."""
-    rounds: Count = 2
+    rounds: SomeAgents = 2
     """Rounds of a debate; one round is the generators alone (I1, I3)."""
 
 
@@ -193,10 +201,16 @@ class EngineSection(Section):
 
     kind: Literal["auto", "local", "vllm", "openai"] = "auto"
     """local (mada's own), vllm, openai (a server), or auto: local unless few rows of the window fit (ours)."""
-    url: OrNone[Text] = None
+    url: OrNone[Address] = None
     """Address of an OpenAI-compatible server, such as http://localhost:8000/v1; none means no server (ours)."""
     rows: OrNone[Count] = None
     """Completions sampled at the same time, at most; none means as many as suit the device (ours)."""
+    timeout: Positive = 600.0
+    """Seconds that a server may take for one attempt at a request (ours)."""
+    retry_for: Positive = 1800.0
+    """Seconds for which a server that is away, busy or odd is asked again before the work stops (ours)."""
+    fail_on_error: Fraction = 0.01
+    """Share of an evaluation's questions that a server may fail to answer before it stops; 0 means none (ours)."""
     threads: OrNone[Count] = None
     """Threads of a CPU; none means 1 for models so small that more only wait for each other (ours)."""
 
@@ -222,8 +236,8 @@ class InferenceSection(SamplingSection):
 class EvaluationSection(Section):
     """What the finished team is measured on."""
 
-    benchmarks: SomeNames = BENCHMARKS
-    """Benchmarks by known name or path; the average gives each the same weight (D2, E1)."""
+    benchmarks: SomeSources = BENCHMARKS
+    """Benchmarks by known name, path or table; the average gives each the same weight (D2, E1)."""
     seeds: Count = 10
     """Times every system answers every benchmark, each with its own seed (I3, E1)."""
     problems: OrNone[Count] = None

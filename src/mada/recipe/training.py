@@ -15,10 +15,13 @@ from mada.recipe.values import (
 
 Advantage = Literal["grpo", "counterfactual"]
 Deviation = Literal["population", "sample"]
+LossAggregation = Literal["sequence", "token", "budget"]
+Schedule = Literal["constant", "linear", "cosine"]
 Truncated = Literal["learn", "skip", "wrong"]
+"""What becomes of completions that were cut off."""
 
 
-class TrainingSection(Section):
+class TrainingSettings(Section):
     """The GRPO settings of every agent; a role may set its own learning rate and number of steps."""
 
     batch_size: Count = 16
@@ -29,7 +32,7 @@ class TrainingSection(Section):
     """Highest learning rate, reached at the end of the warm-up (T3)."""
     warmup_ratio: Fraction = 0.1
     """Share of the steps during which the learning rate rises from zero (T3)."""
-    schedule: Literal["constant", "linear", "cosine"] = "linear"
+    schedule: Schedule = "linear"
     """Learning rate after the warm-up: it stays, or falls to zero in a line or a cosine.
 
     The paper is silent; linear is what a warm-up ratio usually goes with (T3; ours).
@@ -48,7 +51,7 @@ class TrainingSection(Section):
     """GRPO's β: the price of moving away from the base model (T1)."""
     clip_range: Positive = 0.2
     """GRPO's ε: the probability ratio counts only between 1 − ε and 1 + ε (T1)."""
-    loss_aggregation: Literal["sequence", "token", "budget"] = "sequence"
+    loss_aggregation: LossAggregation = "sequence"
     """Mean over tokens, then completions (sequence, as in GRPO), over all tokens (token), or the sum of each
     completion divided by max_new_tokens, then the mean (budget, as in Dr. GRPO) (T1; ours)."""
     updates_per_rollout: Count = 1
@@ -87,6 +90,11 @@ class TrainingSection(Section):
     canary_tolerance: Positive = 0.1
     """Largest difference of log-probabilities between engine and learner, in nats per token on average over an
     agent's completions; beyond it, what was sampled is not what learns, and training stops (ours)."""
+
+    @property
+    def prompts_per_step(self) -> int:
+        """Prompts that an agent sees in one step."""
+        return self.batch_size // self.group_size
 
 
 class RoleSection(Section):

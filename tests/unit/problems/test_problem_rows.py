@@ -67,13 +67,13 @@ def test_numbers_are_written_as_text(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (None, "'answer' is null; wanted the answer as text or a number"),
-        ("", "'answer' is empty; write the answer there or remove the row"),
+        (None, "'answer' is null"),
+        ("", "'answer' is empty"),
         ("  ", "'answer' is empty"),
         (["1"], r"'answer' is a list \(\['1'\]\); wanted the answer as text or a number"),
         (True, r"'answer' is a bool \(True\)"),
         (float("nan"), "'answer' is nan; wanted the answer as text or a finite number"),
-        ("2 + 2 = 4 #### 4", "holds a worked solution with '####' .* --answer-form after-hashes"),
+        ("2 + 2 = 4 #### 4", "holds a worked solution with '####' .*form = .after-hashes"),
     ],
 )
 def test_an_answer_that_is_no_answer_is_refused_with_its_place(answer: object, complaint: str) -> None:
@@ -107,7 +107,7 @@ def test_an_unknown_layout_lists_the_columns() -> None:
         read({"body": "q", "answer": "1"})
     assert str(raised.value) == (
         "p.jsonl:1: no column for the problem (looked for problem or question or prompt); "
-        "the columns are 'body', 'answer'; name it with --column problem=NAME (see docs/data.md)"
+        "the columns are 'body', 'answer'; name it behind the source, p{problem = \"NAME\"} (see docs/data.md)"
     )
     with pytest.raises(DataError, match=r"no column for the answer \(looked for 'key'\); the columns are 'problem'"):
         read({"problem": "q"}, columns={"answer": "key"})

@@ -1,8 +1,11 @@
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mada.errors import DataError
@@ -191,3 +194,42 @@ def test_a_plus_in_a_files_name_is_a_letter(tmp_path):
     odd = tmp_path / "a + b.jsonl"
     odd.write_text('{"problem": "1 + 1", "answer": "2"}\n')
     assert [problem.answer for problem in load_problems(odd)] == ["2"]
+
+
+def test_python_files_beside_the_data_are_not_executed(write: Write, tmp_path: Path) -> None:
+    """A data folder from elsewhere may hold a file named like a library that mada imports."""
+    pq.write_table(pa.table({"problem": ["1 + 1"], "answer": ["2"]}), tmp_path / "p.parquet")
+    for name in ("pyarrow.py", "zlib.py", "datasets.py", "json.py"):
+        write(name, "open('executed', 'w').close()")
+    write("mine.py", "import json\ndef rows(): return [{'problem': json.loads('\"q\"'), 'answer': 1}]")
+    code = (
+        "import sys; sys.path.remove('')\n"
+        "from mada.problems import load_problems\n"
+        "print(load_problems('p.parquet')[0].answer, load_problems('mine:rows')[0].question, '' in sys.path)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["2", "q", "False"]
+    assert not (tmp_path / "executed").exists()
+
+
+def test_every_source_of_a_sum_has_its_own_columns_and_answer_form(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("task,reply\n1 + 1?,so #### 2\n")
+    Path("b.csv").write_text("Frage,die Antwort\n2 + 2?,4\n")
+    first = 'a.csv{problem = "task", answer = "reply", form = "after-hashes"}'
+    text = first + ' + b.csv{problem="Frage", answer="die Antwort"}'
+    assert [(one.question, one.answer) for one in load_problems(text)] == [("1 + 1?", "2"), ("2 + 2?", "4")]
+    with pytest.raises(DataError, match="'reply'"):
+        load_problems('a.csv{problem = "task"}', columns={"answer": "nothing"})
+    with pytest.raises(DataError, match="colour"):
+        load_problems('a.csv{colour = "red"}')
+    with pytest.raises(DataError, match="TOML"):
+        load_problems("a.csv{problem = task}")
+
+
+def test_a_file_may_be_named_like_a_source_with_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path('a{problem = "x"}.csv').write_text("problem,answer\n1 + 1?,2\n")
+    assert len(load_problems('a{problem = "x"}.csv')) == 1

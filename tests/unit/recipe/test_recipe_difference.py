@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from mada.problems import BENCHMARKS
 from mada.recipe import Difference, Recipe, diff_recipes, format_differences, load_recipe
 
 
@@ -15,7 +16,8 @@ def test_every_difference_is_named_in_the_schemas_order():
         *("training.learning_rate=2e-6", "seed=3", "model.revision=main", "data.folder=here"),
         *("evaluation.benchmarks=['amc-23']", "training.max_gradient_norm=none"),
     ]
-    differences = diff_recipes(Recipe(), load_recipe(None, overrides=overrides))
+    right = load_recipe(None, overrides=[*overrides, f"data.decontaminate={list(BENCHMARKS)}"])
+    differences = diff_recipes(Recipe(), right)
     assert differences == [
         Difference("seed", 0, 3),
         Difference("model.revision", None, "main"),

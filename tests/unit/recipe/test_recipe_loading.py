@@ -4,7 +4,10 @@ import pytest
 
 from mada.errors import RecipeError
 from mada.recipe import Recipe, load_recipe
+from mada.recipe.evaluation_file import evaluation_of
+from mada.recipe.loading import overridden
 from mada.recipe.mistakes import key_lines
+from mada.recipe.writing import recipe_to_toml
 
 TRAINING_KEYS = (
     "batch_size, group_size, learning_rate, warmup_ratio, schedule, adam_beta1, adam_beta2, adam_epsilon, "
@@ -187,7 +190,8 @@ def test_byte_order_mark_and_windows_line_ends_are_fine():
         ),
         (
             "[evaluation]\nbenchmarks = [\n  'a',\n  ' ',\n]",
-            "mine.toml:2: evaluation.benchmarks[1]: got ' ' (text), wanted text that is not blank",
+            "mine.toml:2: evaluation.benchmarks[1]: got ' ' (text), wanted a source, as text or as a table such as "
+            '{path = "my.csv", answer = "solution"}',
         ),
         (
             "[evaluation]\nbenchmarks = 'math-500'",
@@ -411,3 +415,94 @@ def test_a_folder_and_a_path_through_a_file():
     assert missing("empty") == "empty: got a folder, wanted a recipe file"
     assert missing("full") == "full: got a folder, wanted a recipe file, such as full/one.toml"
     assert missing("full/one.toml/x") == "full/one.toml/x: cannot be read: Not a directory"
+
+
+def test_a_source_may_be_a_table_with_its_own_columns_and_answer_form(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        """
+        data.train = ["math-train", {path = "mine.csv", problem = "task", answer = "the \\"reply\\""}]
+        evaluation.benchmarks = ["amc-23", {path = "test.csv", answer = "solution", form = "last-boxed"}]
+        """
+    )
+    recipe = load_recipe(path)
+    assert recipe.data.train == 'math-train + mine.csv{problem = "task", answer = "the \\"reply\\""}'
+    assert recipe.evaluation.benchmarks == ("amc-23", 'test.csv{answer = "solution", form = "last-boxed"}')
+    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+    path.write_text(recipe_to_toml(recipe))
+    assert load_recipe(path) == recipe
+    assert load_recipe(None, overrides=['data.train={path="a.csv", answer="b"}']).data.train == 'a.csv{answer = "b"}'
+
+
+@pytest.mark.parametrize(
+    ("table", "word"),
+    [('{answer = "b"}', "path"), ('{path = "a.csv", anwser = "b"}', "anwser"), ('{path = "a.csv", answer = 3}', "3")],
+)
+def test_a_table_that_is_no_source_is_refused(table, word):
+    with pytest.raises(RecipeError, match=word):
+        load_recipe(None, overrides=[f"evaluation.benchmarks=[{table}]"])
+
+
+def test_training_data_are_kept_apart_from_the_recipes_own_benchmarks():
+    own = load_recipe(None, overrides=['evaluation.benchmarks=["abacus-easy"]'])
+    assert own.data.decontaminate == ("abacus-easy",)
+    assert load_recipe(None, overrides=["data.decontaminate=[]"]).data.decontaminate == ()
+    assert Recipe().data.decontaminate == Recipe().evaluation.benchmarks
+    assert overridden(own, ['evaluation.benchmarks=["abacus-hard"]']).data.decontaminate == ("abacus-easy",), (
+        "what the split of a run has dropped"
+    )
+
+
+@pytest.mark.parametrize("url", ["http://user:geheim@host/v1", "http://host/v1?key=geheim", "https://host/v1#geheim"])
+def test_an_address_with_a_secret_is_refused(url, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"[engine]\nurl = '{url}'\n")
+    with pytest.raises(RecipeError, match="MADA_API_KEY") as refused:
+        load_recipe(path)
+    assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/b", "a\\\\b", "..", ".", "a\\nb"])
+def test_a_name_that_leaves_the_folder_of_runs_is_refused(name, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'name = "{name}"\n')
+    with pytest.raises(RecipeError, match="name of one folder"):
+        load_recipe(path)
+    with pytest.raises(RecipeError, match="name of one folder"):
+        evaluation_of({"name": name}, where="here")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'name = "a\\u0000"',
+        'model.name = "a\\u0000"',
+        'data.train = "a\\u0000.csv"',
+        'data.folder = "a\\u0000"',
+        'evaluation.benchmarks = ["a\\u0000"]',
+    ],
+)
+def test_nul_in_a_name_is_refused(line, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(line)
+    with pytest.raises(RecipeError, match=r"NUL|name of one folder"):
+        load_recipe(path)
+
+
+@pytest.mark.parametrize("field", ["generators", "critics", "rounds"])
+def test_teams_that_nobody_could_list_are_refused(field):
+    with pytest.raises(RecipeError, match="≤ 1000"):
+        load_recipe(None, overrides=[f"team.{field}=1000000000"])
+
+
+def test_keys_and_values_nested_deeper_than_python_goes_are_refused(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(".".join(["a"] * 20_000) + " = 1")
+    with pytest.raises(RecipeError, match="nested too deeply"):
+        load_recipe(path)
+    with pytest.raises(RecipeError, match="20,000 parts"):
+        load_recipe(None, overrides=[".".join(["a"] * 20_000) + "=1"])
+    with pytest.raises(RecipeError, match="nested too deeply"):
+        load_recipe(None, overrides=["lora={" + ".".join(["a"] * 20_000) + "=1}"])
+    with pytest.raises(RecipeError, match="nested too deeply"):
+        load_recipe(None, overrides=["lora.rank=" + "[" * 20_000])

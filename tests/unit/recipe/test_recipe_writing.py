@@ -15,7 +15,7 @@ from mada.recipe.sections import (
     PromptsSection,
     TeamSection,
 )
-from mada.recipe.training import CriticsSection, TrainingSection
+from mada.recipe.training import CriticsSection, TrainingSettings
 
 # Characters that TOML treats specially, and some it must leave alone.
 awkward = st.text(
@@ -25,9 +25,14 @@ awkward = st.text(
     ),
     max_size=20,
 )
-names = awkward.filter(lambda text: text.strip() != "" and text != "none")
+names = awkward.filter(lambda text: text.strip() != "" and text != "none" and "\0" not in text)
+sources = names.filter(lambda text: not text.lstrip().startswith("{"))
+folder_names = names.filter(
+    lambda text: text not in (".", "..") and all(one not in "/\\" and one >= " " for one in text)
+)
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_nan=False)
 counts = st.integers(min_value=1, max_value=2**70)
+seats = st.integers(min_value=1, max_value=1000)
 
 
 def optional(strategy):
@@ -36,15 +41,13 @@ def optional(strategy):
 
 recipes = st.builds(
     Recipe,
-    name=names,
+    name=folder_names,
     seed=st.integers(min_value=0, max_value=2**63 - 1),
     model=st.builds(ModelSection, name=names, revision=optional(names), dtype=st.sampled_from(["auto", "float32"])),
     data=st.builds(
         DataSection,
-        folder=optional(names.filter(lambda text: "\0" not in text).map(Path)).filter(
-            lambda path: path is None or str(path) != "none"
-        ),
-        decontaminate=st.lists(names, unique=True, max_size=3).map(tuple),
+        folder=optional(names.map(Path)).filter(lambda path: path is None or str(path) != "none"),
+        decontaminate=st.lists(sources, unique=True, max_size=3).map(tuple),
     ),
     prompts=st.builds(
         PromptsSection,
@@ -53,14 +56,14 @@ recipes = st.builds(
         debate_response=st.tuples(awkward, awkward).map(lambda ends: f"{ends[0]}{{response}}{ends[1]}"),
         share=st.sampled_from(["full", "answer"]),
     ),
-    team=st.builds(TeamSection, generators=counts, critics=counts, rounds=counts),
+    team=st.builds(TeamSection, generators=seats, critics=seats, rounds=seats),
     lora=st.builds(
         LoraSection,
         alpha=positive,
         targets=st.just("all-linear") | st.lists(names, unique=True, min_size=1, max_size=3).map(tuple),
     ),
     training=st.builds(
-        TrainingSection,
+        TrainingSettings,
         learning_rate=positive,
         max_gradient_norm=optional(positive),
         steps=optional(counts),
@@ -68,7 +71,9 @@ recipes = st.builds(
         gradient_checkpointing=st.booleans(),
     ),
     critics=st.builds(CriticsSection, learning_rate=optional(positive)),
-    evaluation=st.builds(EvaluationSection, benchmarks=st.lists(names, unique=True, min_size=1, max_size=3).map(tuple)),
+    evaluation=st.builds(
+        EvaluationSection, benchmarks=st.lists(sources, unique=True, min_size=1, max_size=3).map(tuple)
+    ),
 )
 
 
