@@ -6,7 +6,7 @@ READY := .venv/.ready
 VLLM := .venv-vllm
 VLLM_READY := $(VLLM)/.ready
 
-.PHONY: help setup quickstart test vllm check format coverage clean
+.PHONY: help setup quickstart test torture vllm check format coverage clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -25,6 +25,9 @@ quickstart: $(READY)  ## set up, then the whole method on the embedded model (un
 
 test: $(READY)  ## run the test suite, on a CPU with two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+torture: $(READY)  ## kill, starve and damage tiny runs, with a hostile server too; see what holds (ten minutes)
+	$(BIN)/python tests/torture/torture.py
 
 vllm: $(READY) $(VLLM_READY)  ## install a CPU build of vLLM apart, and test against its server
 	MADA_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest tests/integration/test_vllm_server.py

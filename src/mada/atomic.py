@@ -9,12 +9,14 @@ link is replaced itself, never the file it points to.
 """
 
 import errno
+import fcntl
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mada.errors import RunError
@@ -32,7 +34,7 @@ def replace_text(path: Path, text: str) -> None:
 
 def replace_bytes(path: Path, content: bytes) -> None:
     """Give `path` this content as one step."""
-    with replacing(path) as partial, _explaining(path):
+    with replacing(path) as partial, explaining(path):
         partial.write_bytes(content)
 
 
@@ -45,28 +47,53 @@ def replacing(path: Path) -> Generator[Path]:
     through unchanged.
     """
     partial = path.parent / hidden_name()
-    with _explaining(path):
+    with explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _explaining(path):
+        with explaining(path):
             _create_with_permissions_of(path, partial)
-        with _explaining(path, only=_NO_ROOM):
+        with explaining(path, only=_NO_ROOM):
             yield partial
-        with _explaining(path):
+        with explaining(path):
             _sync_file(partial)
             partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    with _explaining(path, kept="the new file is in place, but may not outlive a power cut"):
+    with explaining(path, kept="the new file is in place, but may not outlive a power cut"):
         sync_folder(path.parent)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporaries of killed processes. The caller sees to it that no other process writes here."""
-    for leftover in folder.rglob(".*.partial"):
-        if is_leftover(leftover) and leftover.is_file():
-            leftover.unlink(missing_ok=True)
+@contextmanager
+def alone_in(folder: Path) -> Generator[None]:
+    """Wait until no other process is in this block for this folder, whose files are then replaced together.
+
+    On a file system that cannot lock a folder nobody waits.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: Path, *, unless_beside: str | None = None) -> None:
+    """Remove the temporary files and folders of killed processes; folders below that hold `unless_beside` are left out.
+
+    The caller sees to it that no other process writes here.
+    """
+    for place, folders, files in os.walk(folder):
+        if Path(place) != folder and unless_beside in files:
+            folders.clear()
+            continue
+        for leftover in (Path(place, name) for name in (*folders, *files) if is_leftover(Path(name))):
+            if leftover.is_dir() and not leftover.is_symlink():
+                folders.remove(leftover.name)
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
 
 
 def hidden_name() -> str:
@@ -109,7 +136,7 @@ def _sync_file(path: Path) -> None:
 
 
 @contextmanager
-def _explaining(path: Path, *, only: frozenset[int] | None = None, kept: str | None = None) -> Generator[None]:
+def explaining(path: Path, *, only: frozenset[int] | None = None, kept: str | None = None) -> Generator[None]:
     """Turn the operating system's refusal into a sentence that says what is still safe."""
     try:
         yield

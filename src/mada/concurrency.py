@@ -1,7 +1,8 @@
-"""Several coroutines as one, and one after another: all of them succeed, or none goes on."""
+"""Several coroutines as one: all of them succeed, or none goes on; and one from code that is not asynchronous."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -35,3 +36,16 @@ async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_o
             await work(item)
 
     await all_or_none([one_after_another() for _ in range(at_once)])
+
+
+def run_sync(coroutine: Coroutine[object, object, T]) -> T:
+    """Run a coroutine to its end and return its result, also where an event loop is running, as in a notebook.
+
+    There it gets a loop in a thread of its own, and the running loop stands still meanwhile.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1, "mada") as thread:
+        return thread.submit(asyncio.run, coroutine).result()

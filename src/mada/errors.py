@@ -8,6 +8,7 @@ MadaError                  a mistake a person can mend; the command line prints 
 ├── ModelError             a model that cannot be loaded or used
 ├── AdapterError           an adapter that does not fit the base, or an agent that is not there
 ├── EngineError            a request that an engine cannot serve: too long, or too large for its memory
+│   └── UnansweredError    one request that a server fails to answer, while it answers others
 ├── LearningError          training cannot go on: a loss that is not a number, no memory left, a strange checkpoint
 └── EvaluationError        results that cannot be compared: scores missing, twice there, or of an unknown system
 """
@@ -43,6 +44,10 @@ class AdapterError(MadaError):
 
 class EngineError(MadaError):
     """A request cannot be served: it is longer than the window, or larger than the engine's memory."""
+
+
+class UnansweredError(EngineError):
+    """A server fails at one request and answers others: the request counts as unanswered, and the work goes on."""
 
 
 class LearningError(MadaError):

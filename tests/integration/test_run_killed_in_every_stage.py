@@ -156,7 +156,7 @@ def test_a_run_killed_in_every_stage_ends_like_one_that_was_left_alone(tmp_path:
     kill(runs, (tmp_path / "reading").exists, before=[])
     kill(runs, lambda: count(run, "screenings") >= 3, before=STAGES[:1])
     assert count(run, "screenings") < 12
-    stop_with_ctrl_c(runs, (run / "generators" / "checkpoints" / "step-000000").exists)
+    stop_politely(runs, (run / "generators" / "checkpoints" / "step-000000").exists)
     kill(runs, (run / "generators" / "checkpoints" / "step-000001").exists, before=STAGES[:2])
     kill(runs, lambda: count(run, "critic-examples") >= 3, before=STAGES[:3])
     assert count(run, "critic-examples") <= 16
@@ -187,9 +187,9 @@ def kill(runs: Runs, moment: Callable[[], bool], *, before: Sequence[str]) -> No
     assert done(runs.folder / "killed") == list(before)
 
 
-def stop_with_ctrl_c(runs: Runs, moment: Callable[[], bool]) -> None:
-    """Stop the run politely while generators train: it says how to go on, and has no more to say."""
-    code, said = runs.stop_when(moment, *WORDS, by=signal.SIGINT)
+def stop_politely(runs: Runs, moment: Callable[[], bool]) -> None:
+    """Stop the run as a scheduler does while generators train: it says how to go on, and has no more to say."""
+    code, said = runs.stop_when(moment, *WORDS, by=signal.SIGTERM)
     assert code == 130, said
     assert said.endswith("\nmada: stopped in generators; what is finished is kept. To go on: mada run --run killed\n")
     assert "Traceback" not in said

@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "run": set(),
     "debate": {"problems", "grading"},
     "models": {"debate", "grading"},
-    "learning": {"models", "grading", "run"},
+    "learning": {"models", "grading", "recipe", "run"},
     "recipe": {"debate", "problems"},
     "team": {"debate", "models", "grading", "recipe", "run", "problems"},
     "evaluation": {"debate", "models", "grading", "problems", "run"},

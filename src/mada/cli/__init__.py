@@ -3,6 +3,7 @@
 Commands import what they need inside their bodies, so `mada --help` stays fast.
 """
 
+import signal
 import sys
 from typing import Annotated
 
@@ -51,8 +52,25 @@ def options(
     """Options that stand before the subcommand."""
 
 
+def end_like_ctrl_c() -> None:
+    """Let SIGTERM (schedulers, `kill`) and SIGHUP (a closed terminal) stop a command as Ctrl-C does.
+
+    One that is ignored, as SIGHUP under `nohup`, stays so.
+    """
+
+    def interrupt(*_: object) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, interrupt)
+
+
 def main() -> None:
-    """Run the command line: a user's mistake ends in one clear message and exit code 2, Ctrl-C in 130."""
+    """Run the command line: a user's mistake ends in one message and exit code 2, Ctrl-C and its like in 130."""
+    end_like_ctrl_c()
     try:
         app(prog_name="mada")
     except MadaError as error:

@@ -1,6 +1,7 @@
 """`mada evaluate` and `mada ablate`: measure systems, with a run or without."""
 
 import shlex
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 from mada.cli.names import names_in
 from mada.cli.run import RunOption, run_stage
 from mada.cli.terminal import console, quieten
-from mada.errors import MadaError
+from mada.errors import EngineError, EvaluationError, MadaError
 
 if TYPE_CHECKING:
     from mada.cli.run_view import RunView
@@ -27,6 +28,12 @@ BenchmarksOption = Annotated[
 SeedsOption = Annotated[int | None, typer.Option(min=1, help="Times every system answers every question.")]
 ProblemsOption = Annotated[int | None, typer.Option(min=1, help="Questions of each benchmark; without it all.")]
 PriceOption = Annotated[float | None, typer.Option(min=0.0, help="Price of an hour of the device, for the bill.")]
+FailOnErrorOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0, metavar="SHARE", help="Questions that a server may fail to answer before it stops (0.01)."
+    ),
+]
 OutOption = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")]
 ReuseOption = Annotated[
     list[Path] | None,
@@ -64,6 +71,7 @@ def evaluate(
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="An OpenAI-compatible server that samples that model.")
     ] = None,
+    fail_on_error: FailOnErrorOption = None,
     price: PriceOption = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Where all randomness starts (0).")] = None,
     reuse: ReuseOption = None,
@@ -92,21 +100,22 @@ def evaluate(
     if model is not None:
         _refuse(given, "a file", beside="--model")
         _refuse(folder, "--run", beside="--model")
-        _evaluate_model(model, common | shape, out, reuse=reuse)
+        _evaluate_model(model, common | shape | {"fail_on_error": fail_on_error}, out, reuse=reuse)
         return
     _refuse_options(shape, "--model")
     if given and _is_evaluation_file(given):
         _refuse(folder, "--run", beside="an evaluation file")
         _refuse_options(common, "a recipe, or --run and --model; an evaluation file has its own")
-        _evaluate_file(Path(given[0]), out, reuse=reuse)
+        _evaluate_file(Path(given[0]), out, fail_on_error=fail_on_error, reuse=reuse)
     elif folder is not None and (out is not None or any(value is not None for value in common.values())):
         _refuse(given, "a recipe", beside="--run and other benchmarks, seeds or systems")
-        _evaluate_run(folder, common, out, reuse=reuse)
+        _evaluate_run(folder, common, out, fail_on_error=fail_on_error, reuse=reuse)
     elif folder is not None or given:
         _refuse(out, "--out", beside="a recipe without --run")
         _refuse(reuse, "--reuse", beside="the evaluation of a recipe itself")
         _refuse_options(common, "--run")
-        run_stage("evaluate", given, folder)
+        allowed = [] if fail_on_error is None else [f"engine.fail_on_error={fail_on_error}"]
+        run_stage("evaluate", [*given, *allowed], folder)
     else:
         raise MadaError(
             "got nothing to evaluate; give an evaluation file, --run with the folder of a run, or --model with "
@@ -138,7 +147,7 @@ def ablate(
     others = _others(reuse)
     names, chosen = _names(benchmarks), _names(systems)
     place = out or folder / "ablations"
-    with _following(f"mada ablate --run {shlex.quote(str(folder))}") as view:
+    with _following() as view:
         from mada.pipeline.ablate import ablate as take_apart
 
         take_apart(
@@ -155,12 +164,14 @@ def ablate(
     _print_results(place)
 
 
-def _evaluate_file(path: Path, out: Path | None, *, reuse: list[Path] | None) -> None:
+def _evaluate_file(path: Path, out: Path | None, *, fail_on_error: float | None, reuse: list[Path] | None) -> None:
     from mada.recipe.evaluation_file import load_evaluation
 
     recipe = load_evaluation(path)
-    again = f"mada evaluate {shlex.quote(str(path))}"
-    _hold(recipe, out or Path("runs") / recipe.name, again=again, others=_others(reuse))
+    if fail_on_error is not None:
+        engine = recipe.engine.model_copy(update={"fail_on_error": fail_on_error})
+        recipe = recipe.model_copy(update={"engine": engine})
+    _hold(recipe, out or Path("runs") / recipe.name, others=_others(reuse))
 
 
 def _evaluate_model(model: str, options: dict[str, Any], out: Path | None, *, reuse: list[Path] | None) -> None:
@@ -168,18 +179,27 @@ def _evaluate_model(model: str, options: dict[str, Any], out: Path | None, *, re
 
     recipe = evaluation_of(_values_of(model, options), where="these options")
     place = out or Path("runs") / recipe.name
-    _hold(recipe, place, again="the same command", others=_others(reuse))
+    _hold(recipe, place, others=_others(reuse))
 
 
-def _evaluate_run(folder: Path, options: dict[str, Any], out: Path | None, *, reuse: list[Path] | None) -> None:
+def _evaluate_run(
+    folder: Path,
+    options: dict[str, Any],
+    out: Path | None,
+    *,
+    fail_on_error: float | None,
+    reuse: list[Path] | None,
+) -> None:
+    from mada.problems.source_options import parse_sources
     from mada.run import StoredRun
 
     stored, others = StoredRun.read(folder), _others(reuse)
-    recipe = _changed(stored, options)
+    changes = {f"evaluation.{key}": value for key, value in options.items()} | {"engine.fail_on_error": fail_on_error}
+    recipe = _changed(stored, changes)
     _refuse_untrained(stored, recipe)
-    name = "+".join(Path(one).stem for one in recipe.evaluation.benchmarks)
+    name = "+".join(Path(one.name).stem for text in recipe.evaluation.benchmarks for one in parse_sources(text))
     place = out or folder / "evaluations" / name
-    with _following("the same command") as view:
+    with _following() as view:
         from mada.pipeline.evaluate import contest_of
         from mada.pipeline.evaluations import run_contest
         from mada.run import Run
@@ -206,8 +226,8 @@ def _others(folders: list[Path] | None) -> "list[StoredRun]":
     return [StoredRun.read(folder) for folder in folders or ()]
 
 
-def _hold(recipe: "EvaluationRecipe", place: Path, *, again: str, others: "list[StoredRun]") -> None:
-    with _following(again) as view:
+def _hold(recipe: "EvaluationRecipe", place: Path, *, others: "list[StoredRun]") -> None:
+    with _following() as view:
         from mada.pipeline.evaluations import contest_of_file, run_contest
         from mada.run import Run
 
@@ -218,13 +238,13 @@ def _hold(recipe: "EvaluationRecipe", place: Path, *, again: str, others: "list[
     _print_results(place)
 
 
-def _changed(stored: "StoredRun", options: dict[str, Any]) -> "Recipe":
+def _changed(stored: "StoredRun", changes: dict[str, Any]) -> "Recipe":
     from mada.team.seats import recipe_of
 
     recipe = recipe_of(stored)
     from mada.recipe.loading import changed_recipe
 
-    return changed_recipe(recipe, {f"evaluation.{key}": value for key, value in options.items() if value is not None})
+    return changed_recipe(recipe, {key: value for key, value in changes.items() if value is not None})
 
 
 def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -250,7 +270,7 @@ def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
         },
     }
     values: dict[str, Any] = {
-        "name": Path(model).name or model,
+        "name": Path(model).name if Path(model).name.strip(".") else Path(model).resolve().name,
         "seed": options["seed"],
         "benchmarks": options["benchmarks"],
         "seeds": options["seeds"],
@@ -258,7 +278,10 @@ def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
         "price_per_hour": options["price"] or None,
         "reference": "debate" if "debate" in chosen else None,
         "inference": _given(options, "temperature", "max_new_tokens"),
-        "engine": {**_given(options, "rows"), **({"url": options["server"]} if options["server"] else {})},
+        "engine": {
+            **_given(options, "rows", "fail_on_error"),
+            **({"url": options["server"]} if options["server"] else {}),
+        },
         "agents": {"model": {"model": model, **_given(options, "adapter", "window")}},
         "systems": [{"kind": name, "agents": ["model"], **shapes[name]} for name in chosen],
     }
@@ -295,18 +318,21 @@ def _refuse_options(options: dict[str, Any], belongs_to: str) -> None:
 
 
 @contextmanager
-def _following(again: str) -> Generator["RunView"]:
-    """Show what goes on; Ctrl-C says how to go on later."""
+def _following() -> Generator["RunView"]:
+    """Show what goes on; Ctrl-C, and a server or an evaluation that fails, say how to go on later."""
     from mada.cli.run_view import RunView
 
     quieten()
     view = RunView(console())
+    kept = f"what is finished is kept. To go on: {shlex.join(['mada', *sys.argv[1:]])}"
     try:
         yield view
     except KeyboardInterrupt:
         view.close()
-        typer.echo(f"\nmada: stopped; what is finished is kept. To go on: {again}", err=True)
+        typer.echo(f"\nmada: stopped; {kept}", err=True)
         raise typer.Exit(130) from None
+    except (EngineError, EvaluationError) as error:
+        raise type(error)(f"{error}; {kept}") from None
     finally:
         view.close()
 

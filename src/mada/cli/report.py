@@ -58,11 +58,15 @@ def report(
 
 
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="The folder of a run; without it the latest in runs/.")
+    ] = None,
 ) -> None:
     """Show a run in the terminal: how far it is, how training went, and what came of it."""
+    from mada.cli.runs_table import latest_run
     from mada.run import StoredRun
 
+    folder = folder or latest_run(Path("runs"))
     stored = StoredRun.read(folder)
     from mada.cli.run_summary import print_run
 

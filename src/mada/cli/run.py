@@ -1,6 +1,7 @@
 """`mada run` and its stages, and `mada runs`: do the whole method, or go on with it, and see what there is."""
 
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,13 +9,12 @@ import typer
 
 from mada.cli.names import names_in
 from mada.cli.terminal import console, quieten
-from mada.errors import RecipeError, RunError
+from mada.errors import EngineError, EvaluationError, MadaError, RecipeError, RunError
 from mada.pipeline.outline import OUTLINE, stage_names
 from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from mada.recipe import Recipe
     from mada.run import StoredRun
@@ -57,10 +57,12 @@ def run(
         _check_stage(name)
     recipe, place = _chosen(arguments or (), folder)
     lender = _lender(generators, recipe, again=start) if generators else None
+    command = _command(arguments or (), folder)
     if dry_run:
-        _print_plan(recipe, place, lender=lender)
+        _print_plan(recipe, place, first=start, last=until, lender=lender, command=command)
     else:
-        _run(recipe, place, first=start, last=until, lender=lender, trackers=_trackers(track or ()))
+        tracked = _trackers(track or ())
+        _run(recipe, place, first=start, last=until, lender=lender, trackers=tracked, command=command)
 
 
 def stage_command(name: str) -> "Callable[..., None]":
@@ -76,7 +78,7 @@ def stage_command(name: str) -> "Callable[..., None]":
 def run_stage(name: str, arguments: list[str], folder: Path | None) -> None:
     """Do one stage of a run."""
     recipe, place = _chosen(arguments, folder)
-    _run(recipe, place, last=name, only=name)
+    _run(recipe, place, last=name, only=name, command=_command(arguments, folder))
 
 
 def runs(
@@ -118,6 +120,11 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
     return overridden(recipe_of(stored), overrides), folder
 
 
+def _command(arguments: "Sequence[str]", folder: Path | None) -> str:
+    """Return the `mada run` that was typed, for a message to add an option to."""
+    return shlex.join(["mada", "run", *arguments, *(("--run", str(folder)) if folder else ())])
+
+
 def _trackers(names: "Sequence[str]") -> "tuple[str, ...]":
     """Return the trackers that were asked for, one by one or with commas, if all of them are there."""
     wanted = tuple(name for text in names for name in names_in(text))
@@ -151,39 +158,36 @@ def _run(
     only: str | None = None,
     lender: "StoredRun | None" = None,
     trackers: "Sequence[str]" = (),
+    command: str,
 ) -> None:
+    """Do the stages of a recipe, once nothing is left that could be refused beforehand."""
     from mada.cli.run_view import RunView
     from mada.run import Run
 
-    stage_names(recipe, first=first, last=last)  # refuses, and nothing has been written yet
     screen = console()
-    view = RunView(screen)
-    try:
-        with Run.open(folder, recipe) as opened:
-            # PyTorch takes seconds to load, so what can be refused has been refused by now.
-            quieten()
-            with screen.status("loading") if screen.is_terminal else _nothing():
-                from mada.pipeline.borrowing import borrow_stages
-                from mada.pipeline.running import refuse_gaps, run_recipe
-                from mada.pipeline.tracking import TrackedRun
+    changed = _checked(recipe, folder, first=first, last=last, lender=lender, command=command)
+    from mada.pipeline.running import refuse_gaps, run_recipe
+    from mada.pipeline.tracking import TrackedRun
 
+    view = RunView(screen)
+    kept = f"what is finished is kept. To go on: mada run --run {shlex.quote(str(folder))}"
+    try:
+        with Run.open(folder, recipe, changed=changed) as opened:
             try:
-                if lender is not None:
-                    borrow_stages(lender, opened, recipe)
                 if only is not None:
                     refuse_gaps(opened, recipe, before=only)
                 watch = TrackedRun(view, trackers=trackers, folder=opened.folder) if trackers else view
-                run_recipe(opened, recipe, watch=watch, first=first, last=last)
+                run_recipe(opened, recipe, watch=watch, first=first, last=last, lender=lender)
             finally:
                 view.close()
             _print_results(opened.folder, folder)
-    except KeyboardInterrupt:  # caught out here, so that the manifest knows what ended the session
+    # Caught out here, so that the manifest knows what ended the session.
+    except KeyboardInterrupt:
         where = f" in {view.stage}" if view.stage else ""
-        typer.echo(
-            f"\nmada: stopped{where}; what is finished is kept. To go on: mada run --run {shlex.quote(str(folder))}",
-            err=True,
-        )
+        typer.echo(f"\nmada: stopped{where}; {kept}", err=True)
         raise typer.Exit(130) from None
+    except (EngineError, EvaluationError) as error:
+        raise type(error)(f"{error}; {kept}") from None
 
 
 def _print_results(folder: Path, shown: Path) -> None:
@@ -208,15 +212,70 @@ def _print_results(folder: Path, shown: Path) -> None:
         typer.echo(f"\n{counted(len(done), 'stage')} done. To go on: mada run --run {shlex.quote(str(shown))}")
 
 
-def _print_plan(recipe: "Recipe", folder: Path, *, lender: "StoredRun | None") -> None:
+def _checked(
+    recipe: "Recipe",
+    folder: Path,
+    *,
+    first: str | None,
+    last: str | None,
+    lender: "StoredRun | None",
+    command: str,
+) -> tuple[str, ...]:
+    """Refuse what would stop the stages that are still to be done; nothing has been written yet.
+
+    Returns the keys of the recipe that are new to the run in the folder.
+    """
+    stage_names(recipe, first=first, last=last)
+    quieten()
+    screen = console()
+    with screen.status("checking the recipe") if screen.is_terminal else nullcontext():
+        # PyTorch takes seconds to load
+        from mada.pipeline.preflight import check_recipe
+        from mada.pipeline.running import changed_keys
+
+        changed = changed_keys(folder, recipe, first=first, command=command)
+        check_recipe(recipe, _to_do(recipe, folder, first=first, last=last, lender=lender))
+    return changed
+
+
+def _to_do(
+    recipe: "Recipe", folder: Path, *, first: str | None, last: str | None, lender: "StoredRun | None"
+) -> list[str]:
+    """Return the stages that are not finished, not to be taken from another run, or to be done again."""
+    from mada.pipeline.borrowing import shared_stages
+    from mada.run.stages import mark_path
+
+    again = stage_names(recipe, first=first) if first else ()
+    taken = shared_stages(recipe) if lender else ()
+    return [
+        name
+        for name in stage_names(recipe, last=last)
+        if name in again or not (name in taken or mark_path(folder, name).exists())
+    ]
+
+
+def _print_plan(
+    recipe: "Recipe",
+    folder: Path,
+    *,
+    first: str | None,
+    last: str | None,
+    lender: "StoredRun | None",
+    command: str,
+) -> None:
+    """Print what would be done, and then what would stop it."""
     quieten()
     from mada.cli.plan_table import print_plan
     from mada.pipeline.plan import plan_of
 
-    print_plan(plan_of(recipe), recipe, folder=folder, lender=lender)
-
-
-def _nothing() -> "AbstractContextManager[None]":
-    from contextlib import nullcontext
-
-    return nullcontext()
+    mistake: MadaError | None = None
+    try:
+        _checked(recipe, folder, first=first, last=last, lender=lender, command=command)
+    except MadaError as error:
+        mistake = error
+    try:
+        print_plan(plan_of(recipe), recipe, folder=folder, lender=lender)
+    except MadaError as error:
+        raise mistake or error from None  # without a model there is no plan, and the check has said why
+    if mistake is not None:
+        raise mistake

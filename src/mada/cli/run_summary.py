@@ -24,6 +24,7 @@ def print_run(run: "StoredRun", folder: Path, screen: "Console") -> None:
     from mada.report.forms.markdown import printable
     from mada.report.reading import Source
     from mada.report.run_report import title_of
+    from mada.report.training import finished_training_warnings
 
     source = Source.of(run)
     manifest, marks = run.manifest, run.finished_stages()
@@ -34,6 +35,8 @@ def print_run(run: "StoredRun", folder: Path, screen: "Console") -> None:
         times = ", ".join(f"{safe(mark.name)} {duration(mark.seconds)}" for mark in marks)
         screen.print(f"stages: {times}", soft_wrap=True)
     _print_training(source, screen)
+    for warning in finished_training_warnings(run):
+        screen.print(f"warning: {safe(warning)}", style="yellow", soft_wrap=True)
     _print_results(source, folder, screen)
 
 

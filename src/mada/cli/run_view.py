@@ -48,6 +48,8 @@ class RunView:
         """Say what came of a stage."""
         self.close()
         self._print(f"    {outcome(mark)} ({duration(mark.seconds)})")
+        for warning in cast("list[str]", mark.summary.get("warnings", [])):
+            self._print(f"    warning: {safe(warning)}", style="yellow")
         self.stage = None
 
     def progressed(self, done: int, of: int, note: str = "") -> None:

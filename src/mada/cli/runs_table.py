@@ -1,5 +1,6 @@
 """`mada runs`: the runs in a folder, how far they are, and their headline numbers."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -39,9 +40,11 @@ def print_runs(folder: Path, *, as_json: bool) -> None:
         raise RunError(f"{folder} holds no runs; `mada run recipes/quickstart.toml` makes one")
     from rich.table import Table
 
-    table = Table("run", "recipe", "state", "begun", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("run", "recipe", "state", "begun"):
+        table.add_column(name, no_wrap=name != "state", max_width=40 if name == "state" else None)
     for name in ("took", "single agent", "MADA debate"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for line in lines:
         begun = f"{line.started_at:%Y-%m-%d %H:%M}" if line.started_at else "–"
         error = f" ± {100 * line.standard_error:.1f}" if line.standard_error is not None else ""
@@ -49,7 +52,23 @@ def print_runs(folder: Path, *, as_json: bool) -> None:
         table.add_row(
             safe(line.folder), safe(line.recipe), safe(line.state), begun, duration(line.seconds), single, team + error
         )
-    console().print(table)
+    screen = console()
+    # Names are for copying: in a window too narrow for them lines are wrapped by it, and nothing is cut off here.
+    screen.width = max(screen.width, screen.measure(table, options=screen.options.update(max_width=10_000)).maximum)
+    screen.print(table)
+
+
+def latest_run(folder: Path) -> Path:
+    """Return the run in a folder that was worked on last."""
+    from mada.run import StoredRun
+
+    started: dict[Path, datetime] = {}
+    for manifest in sorted(folder.glob("*/manifest.json")):
+        with suppress(MadaError):  # `mada runs` says what is wrong with it
+            started[manifest.parent] = StoredRun.read(manifest.parent).manifest.sessions[-1].started_at
+    if not started:
+        raise RunError(f"got no run, and {folder} holds none that can be read; give the folder of a run")
+    return max(started, key=lambda run: started[run])
 
 
 def find_runs(folder: Path) -> list[RunLine]:

@@ -5,11 +5,17 @@ The texts are the paper's. Its listing shows the reasoning prompt as a Python fo
 the debate prompt; here it is an empty line. The judge's texts are ours: the paper has no judge.
 """
 
-from collections.abc import Sequence
+import ctypes
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, Protocol, Self
 
 from mada.debate.response import Response
+from mada.errors import ModelError
 from mada.grading.extraction import after_thinking
 from mada.seeds import rng
 
@@ -34,6 +40,12 @@ JUDGE_REQUEST = (
 
 CUT_OFF = "[cut off at the token limit]"
 NO_CONCLUSION = "[no conclusion: the thinking did not end]"
+
+
+TEMPLATE_SECONDS = 5.0
+TEMPLATE_CHARACTERS = 1_000_000
+"""What a chat template may take and add; real ones take less than a millisecond and add some hundred characters."""
+_MEND = "mend chat_template in the model's tokenizer files, or use another model"
 
 
 class ChatTokenizer(Protocol):
@@ -97,8 +109,59 @@ class Prompts:
 
 
 def render(user_text: str, *, tokenizer: ChatTokenizer) -> str:
-    """Wrap a prompt in the model's own chat template, ready to be continued by the assistant."""
+    """Wrap a prompt in the model's own chat template, ready to be continued by the assistant.
+
+    A template is a program that came with the model. transformers runs it in a sandbox; here its time and the length
+    of what it writes are limited too.
+    """
+    from jinja2 import TemplateError  # recipes import this module, and have no use for it
+
     conversation = [{"role": "user", "content": user_text}]
-    rendered = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+    try:
+        with _time_limit(TEMPLATE_SECONDS):
+            rendered = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+    except _OutOfTimeError:
+        raise ModelError(f"the model's chat template took longer than {TEMPLATE_SECONDS:g} s; {_MEND}") from None
+    except (TemplateError, ValueError, TypeError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
+        raise ModelError(f"the model's chat template cannot be used ({str(error)[:200]}); {_MEND}") from None
     assert isinstance(rendered, str)
+    if len(rendered) > TEMPLATE_CHARACTERS + 10 * len(user_text):
+        raise ModelError(f"the model's chat template made {len(rendered):,} characters of {len(user_text):,}; {_MEND}")
     return rendered
+
+
+class _OutOfTimeError(Exception):
+    """Raised in a thread whose time is over."""
+
+
+_deadlines: dict[int, float] = {}
+_guard = threading.Lock()
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Generator[None]:
+    """Raise `_OutOfTimeError` in this thread, whichever it is, if the block takes too long."""
+    _start_watching()
+    thread = threading.get_ident()
+    _deadlines[thread] = time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        with _guard:
+            _deadlines.pop(thread, None)
+
+
+@cache
+def _start_watching() -> None:
+    # One thread for all prompts: a timer for each would take several times as long as the template.
+    threading.Thread(target=_watch, name="mada-templates", daemon=True).start()
+
+
+def _watch() -> None:
+    while True:
+        time.sleep(0.1)
+        with _guard:
+            late = [thread for thread, deadline in list(_deadlines.items()) if deadline < time.monotonic()]
+            for thread in late:
+                del _deadlines[thread]
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_OutOfTimeError))

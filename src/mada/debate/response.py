@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-StopReason = Literal["end", "length", "cancelled"]
+StopReason = Literal["end", "length", "cancelled", "failed"]
+"""How a reply ended; failed means that a server filtered it, gave it up, or never gave it."""
 
 
 @dataclass(frozen=True, slots=True)

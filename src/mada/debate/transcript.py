@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Literal
 
 from mada.debate.response import Response
@@ -97,3 +98,28 @@ class Debate:
     def prompt_tokens(self) -> int:
         """Tokens read over the whole protocol."""
         return sum(turn.prompt_tokens for one in self.rounds for turn in one.turns)
+
+    def _repr_html_(self) -> str:
+        """Return the debate as a notebook shows it, each response folded; what models said is text and nothing else."""
+        # The classes keep a notebook's MathJax away: its commands may open links and run scripts.
+        parts = [f'<div class="mathjax_ignore tex2jax_ignore"><p><b>{escape(self.question)}</b></p>']
+        for one in self.rounds:
+            parts.append(f"<p>round {one.number}: {one.role}s</p>")
+            parts += [_turn_html(turn) for turn in one.turns]
+        if self.verdict is not None:
+            tie = ", a tie" if self.verdict.tie else ""
+            votes = ", ".join(f"{escape(votes.answer)}: {votes.count}" for votes in self.verdict.votes) or "no answers"
+            parts.append(f"<p>verdict: <b>{_answer_html(self.verdict.answer)}</b> ({votes}{tie})</p>")
+        return "\n".join([*parts, "</div>"])
+
+
+def _turn_html(turn: Turn) -> str:
+    said = turn.response
+    cut_off = ", cut off" if said.truncated else ""
+    summary = f"{escape(turn.agent)}: <b>{_answer_html(said.answer)}</b> ({said.token_count:,} tokens{cut_off})"
+    text = f'<pre style="white-space: pre-wrap">{escape(said.text)}</pre>'
+    return f"<details><summary>{summary}</summary>{text}</details>"
+
+
+def _answer_html(answer: str | None) -> str:
+    return "no answer" if answer is None else escape(answer)

@@ -21,7 +21,9 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mada.debate.verdict import Rule
+from mada.digest import digest_of
 from mada.errors import EvaluationError
+from mada.problems import Problem
 
 PLAN_FILE = "evaluation.json"
 
@@ -92,6 +94,7 @@ class EvaluationPlan(BaseModel):
 
     `benchmarks` gives the order of the benchmarks; without it they stand in alphabetical order. `problems` says how
     many problems each has, once they are loaded: by it a seed that is finished can be told from one that is not.
+    `digests` tells each problem's question and answer, by benchmark and id, from those of a changed file.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -100,6 +103,7 @@ class EvaluationPlan(BaseModel):
     reference: str
     benchmarks: tuple[str, ...] = ()
     problems: dict[str, int] = Field(default_factory=dict[str, int])
+    digests: dict[str, dict[str, str]] = Field(default_factory=dict[str, dict[str, str]])
 
     @model_validator(mode="after")
     def _names_are_known_and_different(self) -> Self:
@@ -147,9 +151,20 @@ class EvaluationPlan(BaseModel):
                 f"run the evaluation again to write {PLAN_FILE} anew"
             ) from error
 
-    def with_problems(self, problems: Mapping[str, Sequence[object]]) -> Self:
-        """Return the plan with the number of problems that its benchmarks were found to have."""
-        return self.model_copy(update={"problems": {name: len(found) for name, found in problems.items()}})
+    def with_problems(self, problems: Mapping[str, Sequence[Problem]]) -> Self:
+        """Return the plan with number and digests of the problems that its benchmarks were found to have."""
+        counts = {name: len(found) for name, found in problems.items()}
+        digests = {name: {problem.id: _digest(problem) for problem in found} for name, found in problems.items()}
+        return self.model_copy(update={"problems": counts, "digests": digests})
+
+    def changed_problems(self, earlier: Self) -> list[str]:
+        """Name the problems, as `benchmark/id`, whose question or answer is another than in an earlier plan."""
+        return [
+            f"{benchmark}/{name}"
+            for benchmark, known in earlier.digests.items()
+            for name in dict.fromkeys((*known, *self.digests.get(benchmark, {})))
+            if known.get(name) != self.digests.get(benchmark, {}).get(name)
+        ]
 
     def of_systems(self, names: Collection[str]) -> Self:
         """Return the plan with these systems alone, the reference among them, and the families that are whole."""
@@ -174,6 +189,10 @@ class EvaluationPlan(BaseModel):
     def members_of(self, system: PlannedSystem) -> Iterator[str]:
         """Yield the names under which a system's scores are recorded: its members', or its own."""
         yield from system.members or (system.name,)
+
+
+def _digest(problem: Problem) -> str:
+    return digest_of({"question": problem.question, "answer": problem.answer})[:16]
 
 
 def _first_complaint(error: ValidationError) -> str:

@@ -5,6 +5,8 @@ whichever order that happens. What is recorded is not done again. Systems of a f
 matched ones depends on what those cost, and then a judge's pilot (see `matching`).
 """
 
+import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +15,7 @@ from mada.debate.protocol import Agent
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
 from mada.debate.window import WindowError
+from mada.errors import EvaluationError, UnansweredError
 from mada.evaluation.effort import Meter
 from mada.evaluation.grid import Grid, Place, place_of
 from mada.evaluation.matching import PILOT, TokenLedger, share_out
@@ -23,6 +26,7 @@ from mada.grading import Grader
 from mada.problems import Problem
 from mada.run import Run
 
+_log = logging.getLogger(__name__)
 Seat = Callable[[str], Agent]
 """Gives an agent by its name in the plan."""
 
@@ -67,6 +71,7 @@ class Queue:
         seeds: int,
         grader: Grader,
         progressed: Callable[[int, int, str], None],
+        fail_on_error: float = 0.0,
     ) -> None:
         self._run, self._plan, self._grader, self._progressed = run, plan, grader, progressed
         self._problems, self._seeds = problems, seeds
@@ -78,6 +83,7 @@ class Queue:
         piloted = [system for system in plan.held if system.has_pilot]
         self._pilot = {item.place for system in piloted for item in self._items(system) if item.in_pilot}
         self._finished: set[Place] = set()
+        self._fail_on_error, self._failed = fail_on_error, 0
         self._right: list[float] = []
         for score in self._scores:
             self._finish(score)
@@ -122,12 +128,24 @@ class Queue:
             grader=self._grader,
             rule=system.rule,
         )
+        if score.failed:
+            self._allow_failure()
         # The score last: what has one has everything. A killed session may have left a transcript without.
         if item.system.shown and item.system.is_debate and item.place not in self._kept:
             self._transcripts.append(Transcript(*item.place, reference=item.problem.answer, debate=debate))
         self._scores.append(score)
         self._finish(score)
         self._report()
+
+    def _allow_failure(self) -> None:
+        """Go on after a question that a server failed to answer, unless there are too many of them."""
+        allowed = math.ceil(self._fail_on_error * self._of)
+        if self._failed >= allowed:
+            raise EvaluationError(
+                f"the server fails to answer more than {allowed:,} of {self._of:,} questions, which "
+                f"engine.fail_on_error = {self._fail_on_error:g} allows; see the lines above, mend the server, or "
+                "raise engine.fail_on_error (`mada evaluate --fail-on-error`)"
+            )
 
     def _sized(self, item: Item) -> PlannedSystem:
         if item.system.matched_to is None:
@@ -137,6 +155,7 @@ class Queue:
 
     def _finish(self, score: Score) -> None:
         self._finished.add(place_of(score))
+        self._failed += score.failed > 0
         if score.system in self._fixed:
             self._tokens.add(score)
         if place_of(score) in self._pilot:
@@ -151,9 +170,9 @@ class Queue:
 
 
 class _Seated:
-    """An agent that gives no answer to what does not fit its window, where it would refuse otherwise.
+    """An agent that gives no answer to what does not fit its window, or what its server fails to answer.
 
-    One question too long must not end an evaluation of thousands; it is wrong, and counted.
+    One such question must not end an evaluation of thousands; it is wrong, and counted.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -170,3 +189,6 @@ class _Seated:
             return await self._agent.answer(question, seen, seed=seed)
         except WindowError:
             return Turn(self.name, prompt="", prompt_tokens=0, response=Response("", None, 0, stop="length"))
+        except UnansweredError as error:
+            _log.warning("a question counts as wrong: %s", error)
+            return Turn(self.name, prompt="", prompt_tokens=0, response=Response("", None, 0, stop="failed"))

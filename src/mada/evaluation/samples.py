@@ -2,27 +2,36 @@
 
 A completion is written when it is there, so a session that is killed loses only what was under way, and whoever needs
 the same sample later, another system or an ablation of the same run, finds it: a vote of six holds the vote of three.
+
+It is a cache: a damaged sample is dropped, counted and sampled again.
 """
 
 import base64
 import hashlib
 import json
+import logging
 import re
 import zlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Literal
 
+from mada.atomic import replace_bytes
+from mada.errors import RunError
 from mada.evaluation.sharing import Wish
-from mada.models.engines import Completion, Sampling
-from mada.run import Records, StoredRecords
+from mada.models.engines import Completion, Sampling, Stop
+from mada.run import Records, Run, StoredRecords
+from mada.run.json_text import is_json
 
 SAMPLES = "samples"
 """The name of the records in a run."""
 _KEY = re.compile(rb'"key": ?"([0-9a-f]{64})"')
 _SAMPLING = tuple(field.name for field in fields(Sampling))
 _LENGTH = re.compile(rb'"length": ?(\d+)')
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ class Sample:
     length: int
     tokens: str
     log_probs: str
-    stop: Literal["end", "length"]
+    stop: Stop
 
     @classmethod
     def of(cls, key: str, completion: Completion) -> "Sample":
@@ -48,12 +57,11 @@ class Sample:
 
     @property
     def completion(self) -> Completion:
-        """The completion as it was sampled."""
-        return Completion(
-            tuple(int(token) for token in _unpacked("I", self.tokens)),
-            tuple(float(one) for one in _unpacked("f", self.log_probs)),
-            self.stop,
-        )
+        """The completion as it was sampled, or a ValueError if the sample is damaged."""
+        tokens, log_probs = _unpacked("I", self.tokens), _unpacked("f", self.log_probs)
+        if not len(tokens) == len(log_probs) == self.length:
+            raise ValueError(f"{len(tokens)} tokens and {len(log_probs)} log-probabilities, wanted {self.length}")
+        return Completion(tuple(map(int, tokens)), tuple(map(float, log_probs)), self.stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +74,42 @@ class Sampled:
     @classmethod
     def of(cls, records: StoredRecords[Sample]) -> "Sampled":
         """Count a file's samples without unpacking them."""
-        lengths = [int(found[1]) for _, line in records.lines() if (found := _LENGTH.search(line))]
+        lengths = [int(found[1]) for _, line in _whole_lines(records.path) if (found := _LENGTH.search(line))]
         return cls(len(lengths), sum(lengths))
+
+
+def open_samples(run: Run) -> Records[Sample]:
+    """Open a run's samples; if the file is damaged at its end, lines that are no samples are removed first."""
+    try:
+        return run.records(SAMPLES, Sample)
+    except RunError:
+        path = run.path("records", f"{SAMPLES}.jsonl")
+        if not path.is_file():
+            raise
+    lines = [line for _, line in _whole_lines(path)]
+    kept = [line for line in lines if _KEY.search(line) and is_json(line)]
+    replace_bytes(path, b"".join(kept))
+    _log.warning("%s: %d damaged samples are dropped and sampled again", path, len(lines) - len(kept))
+    return run.records(SAMPLES, Sample)
 
 
 class SampleStore:
     """The samples of a run, and of runs before it that are only read.
 
-    All that is in memory is where each sample lies.
+    All that is in memory is where each sample lies. `damaged` counts the samples that could not be used.
     """
 
     def __init__(self, records: Records[Sample], *, earlier: Sequence[StoredRecords[Sample]] = ()) -> None:
+        self.damaged = 0
         self._records = records
         self._places: dict[str, tuple[StoredRecords[Sample], int]] = {}
         for file in (*earlier, records):
-            for start, line in file.lines():
+            for start, line in _whole_lines(file.path):
                 found = _KEY.search(line)
                 if found:
                     self._places[found[1].decode()] = (file, start)
+                else:
+                    self._count_damage(file)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -93,15 +119,30 @@ class SampleStore:
         return ModelSamples(self, speakers)
 
     def find(self, key: str) -> Completion | None:
-        """Return a sample that is there."""
+        """Return a sample that is there and whole."""
         place = self._places.get(key)
-        return None if place is None else place[0].at(place[1]).completion
+        if place is None:
+            return None
+        file, start = place
+        try:
+            sample = file.at(start)
+            if sample.key == key:
+                return sample.completion
+        except (RunError, ValueError):
+            pass
+        self._count_damage(file)
+        del self._places[key]
+        return None
 
     def keep(self, key: str, completion: Completion) -> None:
         """Write a sample."""
         start = self._records.path.stat().st_size
         self._records.append(Sample.of(key, completion))
         self._places[key] = (self._records, start)
+
+    def _count_damage(self, file: StoredRecords[Sample]) -> None:
+        self.damaged += 1
+        _log.warning("%s: a sample is damaged; it is dropped and sampled again", file.path)
 
 
 class ModelSamples:
@@ -133,4 +174,17 @@ def _packed(numbers: "array[int] | array[float]") -> str:
 
 
 def _unpacked(kind: Literal["I", "f"], text: str) -> "array[int] | array[float]":
-    return array(kind, zlib.decompress(base64.b64decode(text)))
+    try:
+        return array(kind, zlib.decompress(base64.b64decode(text, validate=True)))
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+
+
+def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield every line that ends, damaged or not, with the place where it begins."""
+    start = 0
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield start, line
+            start += len(line)

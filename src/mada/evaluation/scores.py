@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer
 
 from mada.debate.transcript import Debate
 from mada.debate.verdict import Rule, decide, group_equal, settle
+from mada.evaluation.packed_debate import pack_debate, unpack_debate
 from mada.grading import Grader
 from mada.problems import Problem
 
@@ -43,6 +47,8 @@ class Score:
     """Responses of others shortened for the window."""
     unfit: int = 0
     """Replies that were never given, because the question did not fit the window; they count as cut off too."""
+    failed: int = 0
+    """Replies that a server filtered, gave up, or failed to give; they have no answer."""
 
     @property
     def rounds(self) -> int:
@@ -81,14 +87,17 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A whole debate as it was held, for people who want to read it; `reference` is the right answer."""
+    """A whole debate as it was held, for people who want to read it; `reference` is the right answer.
+
+    The record of it is packed (see `packed_debate`); one of an older mada, which is not, is read too.
+    """
 
     system: str
     benchmark: str
     seed: int
     problem: str
     reference: str
-    debate: Debate
+    debate: Annotated[Debate, BeforeValidator(unpack_debate), PlainSerializer(pack_debate, when_used="json")]
 
 
 async def score_debate(
@@ -130,7 +139,8 @@ async def score_debate(
         prompts=tuple(tuple(turn.prompt_tokens for turn in one.turns) for one in debate.rounds),
         truncated=sum(turn.response.truncated for turn in turns),
         shortened=sum(turn.shortened_responses for turn in turns),
-        unfit=sum(turn.prompt_tokens == 0 for turn in turns),
+        unfit=sum(turn.prompt_tokens == 0 and turn.response.truncated for turn in turns),
+        failed=sum(turn.response.stop == "failed" for turn in turns),
     )
     return score, debate.with_verdict(verdict)
 

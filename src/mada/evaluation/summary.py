@@ -21,8 +21,8 @@ class SystemSummary:
     `accuracy` and `benchmarks` are what the system is measured by, `verdict` is its one answer whatever it is measured
     by; `seed_averages` are the values that `accuracy` is the mean of. `improves` and `damages` are shares of all
     questions, None for a system that is no debate. `tokens` are generated tokens per question and `calls` the times
-    that a model is asked, which varies where a budget decides; `truncated`, `unanswered` and `unfit` are shares of
-    replies. `against_reference` is None for the reference itself, and `per_benchmark`, the same test on each
+    that a model is asked, which varies where a budget decides; `truncated`, `unanswered`, `unfit` and `failed` are
+    shares of replies. `against_reference` is None for the reference itself, and `per_benchmark`, the same test on each
     benchmark, is empty.
     """
 
@@ -38,6 +38,7 @@ class SystemSummary:
     truncated: float
     unanswered: float
     unfit: float
+    failed: float
     ties: float
     against_reference: Comparison | None
     per_benchmark: Mapping[str, Comparison]
@@ -105,6 +106,7 @@ def _summary_of(system: PlannedSystem, grid: Grid, *, against: _Accuracies | Non
         truncated=grid.average(system, lambda score: score.truncated / score.calls),
         unanswered=grid.average(system, lambda score: score.unanswered / score.calls),
         unfit=grid.average(system, lambda score: score.unfit / score.calls),
+        failed=grid.average(system, lambda score: score.failed / score.calls),
         ties=grid.average(system, lambda score: score.tie),
         against_reference=welch(own.averages, against.averages) if against else None,
         per_benchmark={

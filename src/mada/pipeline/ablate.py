@@ -140,7 +140,7 @@ def _contest(recipe: Recipe, folder: Path, wanted: AblationRecipe, other: Path |
     if other:
         cast = {**cast, **{name: Member(recipe.model, other / ADAPTERS / seat) for name, seat in others.items()}}
     ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=tuple(others))
-    systems = with_parameters(_chosen([*systems_of(recipe), *ablations], wanted), cast)
+    systems = with_parameters(_chosen([*systems_of(recipe, cast), *ablations], wanted), cast)
     return replace(
         contest_of(recipe, folder),
         plan=EvaluationPlan.of(systems, reference=TEAM, benchmarks=wanted.benchmarks),

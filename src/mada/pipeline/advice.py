@@ -1,17 +1,30 @@
 """What a recipe should change before it is run: memory that does not suffice, rows that do not fit."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from mada.learning.settings import TrainingSettings
 from mada.pipeline.calls import Calls
 from mada.pipeline.estimates import MemoryEstimate, Setting, bytes_a_token, paged_rows
 from mada.pipeline.quantities import in_bytes
 from mada.recipe import Recipe
+from mada.recipe.training import TrainingSettings
 
 _ROLES = ("generators'", "critics'")
 _STEP = 1024
 """Windows are advised in steps of so many tokens."""
+
+
+def blockers(recipe: Recipe, setting: Setting, *, rollouts: Sequence[Calls]) -> Iterator[str]:
+    """Yield why nothing could be sampled at all: the base does not fit, or not one row beside it."""
+    there = setting.machine.memory
+    if setting.base_bytes > there:
+        yield (
+            f"The base alone takes {in_bytes(setting.base_bytes)}, and there are {in_bytes(there)}: "
+            "use a smaller model.name or a larger device."
+        )
+        return
+    for calls, role in zip(rollouts, _ROLES, strict=False):
+        if not setting.rows(calls):
+            yield _few_rows(recipe, setting, calls, role=role)
 
 
 def advice(
@@ -23,20 +36,21 @@ def advice(
     """
     there = setting.machine.memory
     if setting.base_bytes > there:
-        yield (
-            f"The base alone takes {in_bytes(setting.base_bytes)}, and there are {in_bytes(there)}: "
-            "use a smaller model.name or a larger device."
-        )
+        yield from blockers(recipe, setting, rollouts=rollouts)
         return
     for calls, role in zip(rollouts, _ROLES, strict=False):
-        wanted = min(calls.at_once, setting.wanted_rows or calls.at_once)
-        if setting.rows(calls) < wanted:
-            yield _few_rows(recipe, setting, calls, role=role, wanted=wanted)
+        if setting.rows(calls) < _wanted_rows(setting, calls):
+            yield _few_rows(recipe, setting, calls, role=role)
     if memory.together[1] > there:
         yield _too_large(recipe, setting, memory, settings)
 
 
-def _few_rows(recipe: Recipe, setting: Setting, calls: Calls, *, role: str, wanted: int) -> str:
+def _wanted_rows(setting: Setting, calls: Calls) -> int:
+    return min(calls.at_once, setting.wanted_rows or calls.at_once)
+
+
+def _few_rows(recipe: Recipe, setting: Setting, calls: Calls, *, role: str) -> str:
+    wanted = _wanted_rows(setting, calls)
     window = setting.cache_budget(calls) // (wanted * setting.shape.cache_bytes) // _STEP * _STEP
     rows = setting.rows(calls)
     got = f"Only {rows} rows fit" if rows else "Not one row fits, so nothing could be sampled"
@@ -68,7 +82,7 @@ def _too_large(recipe: Recipe, setting: Setting, memory: MemoryEstimate, setting
     alone = largest.longest * bytes_a_token(setting, settings)
     tokens = f"one sequence of {largest.longest:,} tokens"
     sequence = f"{when}: {tokens} takes {in_bytes(alone)} beside {in_bytes(rest)} of the rest"
-    recomputed = largest.longest * bytes_a_token(setting, replace(settings, gradient_checkpointing=True))
+    recomputed = largest.longest * bytes_a_token(setting, settings.model_copy(update={"gradient_checkpointing": True}))
     if not settings.gradient_checkpointing and rest + recomputed <= there:
         measured = setting.machine.throughput
         return (

@@ -3,6 +3,7 @@
 import shutil
 
 from mada.errors import RunError
+from mada.pipeline.outline import touches
 from mada.pipeline.screen import SCREENINGS
 from mada.pipeline.split import PROBLEMS, SPLIT_FILE
 from mada.pipeline.stages import chosen
@@ -11,8 +12,6 @@ from mada.report.reading import CRITIC_EXAMPLES
 from mada.run import Run, StoredRun
 from mada.team.seats import ADAPTERS, recipe_of
 
-_AFTER = ("name", "critics", "prompts.order", "team.critics", "team.rounds", "evaluation", *Recipe.CHANGEABLE)
-"""Keys that no stage before the critics depends on."""
 _FILES = (SPLIT_FILE, *(f"records/{name}.jsonl" for name in (PROBLEMS, SCREENINGS, CRITIC_EXAMPLES)))
 
 
@@ -24,27 +23,26 @@ def shared_stages(recipe: Recipe) -> tuple[str, ...]:
 def refuse_lender(source: StoredRun, recipe: Recipe) -> None:
     """Raise unless a run's generators and their answers are those that this recipe would have come to."""
     done = {mark.name for mark in source.finished_stages()}
-    missing = [name for name in shared_stages(recipe) if name not in done]
+    shared = shared_stages(recipe)
+    missing = [name for name in shared if name not in done]
     if missing:
         raise RunError(
             f"{source.folder} has no generators to lend yet ({missing[0]} is missing); "
             f"`mada run --run {source.folder} --until critic-data` goes on with it"
         )
-    others = [
-        one
-        for one in diff_recipes(recipe_of(source), recipe)
-        if not any(one.key == key or one.key.startswith(f"{key}.") for key in _AFTER)
-    ]
+    others = [one for one in diff_recipes(recipe_of(source), recipe) if touches(one.key, shared)]
     if others:
         raise RunError(
             f"the generators of {source.folder} are not those of this recipe:\n{format_differences(others)}\n"
-            "Only what comes after them may differ: critics, what order they see responses in, rounds and evaluation"
+            "Only what comes after them may differ: critics, what they see of responses, rounds and evaluation"
         )
 
 
 def borrow_stages(source: StoredRun, target: Run, recipe: Recipe) -> None:
     """Copy what all stages before the critics made, and their marks, unless the run has them already."""
     shared = shared_stages(recipe)
+    for name in shared:
+        source.check_results(name)
     if all(target.stage(name).is_done for name in shared):
         return
     for name in _FILES:

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from mada.evaluation.plan import PlannedSystem
 from mada.learning.prompts import steps_to_take
-from mada.learning.settings import TrainingSettings
 from mada.pipeline.evaluate import systems_of
+from mada.pipeline.split import load_training_problems
 from mada.problems.known import KNOWN_SETS, known_name
 from mada.recipe import Recipe
+from mada.recipe.training import TrainingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,28 @@ class Calls:
         return max(1, min(question + self.responses * shown * self.most_response, window - self.most))
 
 
+def subset_size(recipe: Recipe) -> int:
+    """Return the problems in an agent's subset; with "all", at most so many."""
+    data = recipe.data
+    if data.subset_size != "all":
+        return data.subset_size
+    name = known_name(data.train)
+    rows = KNOWN_SETS[name].rows if name else len(load_training_problems(recipe, skipped=[]))
+    return max(1, (rows - data.validation_size) // recipe.team.generators)
+
+
 def training_settings(recipe: Recipe, *, critics: bool) -> TrainingSettings:
     """Return how a role learns."""
-    return TrainingSettings(**recipe.training_for("critics" if critics else "generators").model_dump())
+    return recipe.training_for("critics" if critics else "generators")
 
 
 def training_calls(recipe: Recipe, *, critics: bool) -> tuple[str, tuple[Calls, ...]]:
     """Return the rollouts of a role's training and its looks at the validation set, and their sizes in words."""
     agents = recipe.team.critics if critics else recipe.team.generators
     settings = training_settings(recipe, critics=critics)
-    problems = recipe.team.generators * recipe.data.subset_size // agents if critics else recipe.data.subset_size
+    problems = subset_size(recipe)
+    if critics:
+        problems = recipe.team.generators * problems // agents
     # Only the number of prompts matters for the number of steps.
     steps = steps_to_take(settings, {"any": [None] * problems})  # pyright: ignore[reportArgumentType]
     looks = 1 + steps // settings.validate_every + bool(steps % settings.validate_every)
@@ -89,7 +102,7 @@ def training_calls(recipe: Recipe, *, critics: bool) -> tuple[str, tuple[Calls, 
 
 def screen_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...]]:
     """Return the bare base's answers that show which problems can be learnt from."""
-    problems, times = recipe.team.generators * recipe.data.subset_size, recipe.data.screen
+    problems, times = recipe.team.generators * subset_size(recipe), recipe.data.screen
     most = training_settings(recipe, critics=False).max_new_tokens
     completions = problems * times
     size = f"{problems:,} problems × {times} answers of the bare model"
@@ -98,7 +111,7 @@ def screen_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...]]:
 
 def critic_data_calls(recipe: Recipe) -> tuple[str, tuple[Calls, ...]]:
     """Return the generators' answers that critics are to learn from."""
-    problems = recipe.team.generators * recipe.data.subset_size + recipe.data.validation_size
+    problems = recipe.team.generators * subset_size(recipe) + recipe.data.validation_size
     completions = problems * recipe.team.generators
     size = f"{problems:,} problems × {recipe.team.generators} generators"
     return size, (Calls(completions, recipe.inference.max_new_tokens, at_once=completions, alone=True),)

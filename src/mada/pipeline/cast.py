@@ -4,29 +4,32 @@ Agents on one model share its weights, a stack of adapters and an engine. What t
 so nothing is sampled twice.
 """
 
-import hashlib
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from mada.digest import digest_of
 from mada.errors import AdapterError
 from mada.evaluation.effort import Reading
 from mada.evaluation.samples import SampleStore
 from mada.evaluation.sharing import SharingEngine
-from mada.models.adapters import count_adapter
-from mada.models.adapters.peft_files import CONFIG, WEIGHTS
+from mada.models.adapters import count_adapter, is_blank
+from mada.models.adapters.peft_files import CONFIG, digest_of_adapter
 from mada.models.chat import ChatModel, load_chat
 from mada.models.engines import PacedEngine
 from mada.models.engines.local import LocalEngine
-from mada.models.loading import load_base, shortly
+from mada.models.engines.openai import OpenAIEngine
+from mada.models.loading import digest_of_model, load_base, shortly
 from mada.models.threads import choose_threads
-from mada.pipeline.engines import Noted, chosen_engine, ignored, local_engine, start_engine
+from mada.pipeline.engines import Noted, chosen_engine, ignored, local_engine, start_engine, weights_of
 from mada.recipe.sections import EngineSection, ModelSection
+from mada.run import StoredRun
+from mada.run.manifest import FILE as MANIFEST
 from mada.team.agent import EngineAgent
-from mada.team.seats import stack_of
+from mada.team.seats import ADAPTERS, stack_of
 from mada.team.settings import DebateSettings
 
 
@@ -49,10 +52,10 @@ class Member:
 
     @property
     def trained(self) -> int:
-        """How many parameters its training changed: those given, or else all of its adapter's."""
+        """How many parameters its training changed: those given, or else all of its adapter's, unless that is blank."""
         if self.parameters is not None:
             return self.parameters
-        return count_adapter(self.adapter) if self.adapter else 0
+        return 0 if self.adapter is None or is_blank(self.adapter) else count_adapter(self.adapter)
 
 
 Cast = Mapping[str, Member]
@@ -68,6 +71,8 @@ class _Stage:
     window: int
     device: str
     accelerators: int
+    inputs: Mapping[str, str]
+    """Digests of what is sampled from, by a name for people."""
 
 
 class Seated:
@@ -87,6 +92,17 @@ class Seated:
     def slots(self) -> int:
         """How many completions can be sampled at the same time."""
         return sum(stage.engine.slots for stage in self._stages.values())
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Digests of the weights and adapters that answer here."""
+        weights = {name: digest for stage in self._stages.values() for name, digest in stage.inputs.items()}
+        adapters = {
+            f"adapter of {name}": digest_of_adapter(member.adapter)
+            for name, member in self._cast.items()
+            if member.adapter is not None and member.model in self._stages and not member.is_judge
+        }
+        return weights | adapters
 
     def read(self) -> Reading:
         """Say what the engines have done so far."""
@@ -139,12 +155,32 @@ async def seated(
             )
             closing.push_async_callback(stage.engine.close)
             stages[model] = stage
-        yield Seated(cast, stages, settings)
+        yield Seated({name: cast[name] for name in agents}, stages, settings)
 
 
 def models_of(cast: Cast, agents: Collection[str]) -> tuple[ModelSection, ...]:
     """Return the models that agents need, in the order of the cast."""
     return tuple(dict.fromkeys(member.model for name, member in cast.items() if name in agents))
+
+
+def refuse_untrained(adapters: Iterable[str]) -> None:
+    """Refuse adapters of runs (`runs/mine/adapters/generator-1`) that are not there, all of them at once.
+
+    No such name is a Hub id, so nobody should have to wait for the Hub's answer to it.
+    """
+    missing: dict[Path, list[str]] = {}
+    for folder in (Path(name).expanduser() for name in adapters):
+        if folder.parent.name == ADAPTERS and not (folder / CONFIG).is_file():
+            missing.setdefault(folder.parent.parent, []).append(folder.name)
+    lines = [
+        f"{run} has no adapter for {', '.join(seats)} yet; `mada run --run {run}` continues its training"
+        if run.is_dir()
+        else f"{run}: no such run, but its {', '.join(seats)} should answer here; train it with `mada run`, "
+        "or give the folder where it is"
+        for run, seats in missing.items()
+    ]
+    if lines:
+        raise AdapterError("\n  ".join(lines if len(lines) == 1 else [f"{len(lines)} runs are missing:", *lines]))
 
 
 def adapter_folder(name: str) -> Path:
@@ -180,6 +216,8 @@ async def _stage(
     noted: Noted,
 ) -> _Stage:
     folders = {_label(folder): folder for folder in adapters}
+    for folder in adapters:
+        _refuse_damaged(folder)
     chat = load_chat(model.name, revision=model.revision)
     window = model.window or settings.window_of(chat)
     choice = chosen_engine(engine, model, window=window, alone=alone, noted=noted)
@@ -192,10 +230,17 @@ async def _stage(
         name = f"{model.dtype} by {choice.kind}"
         on_gpu = choice.kind == "vllm"
         device, accelerators = (torch.cuda.get_device_name(), 1) if on_gpu else (f"server {engine.url}", 0)
-    name = f"{model.name}@{model.revision or 'main'} {name}"
+    if isinstance(made, OpenAIEngine):
+        served = made.identity()
+        name = f"{digest_of(served)} {name}"
+        inputs = {f"served model {one}": digest_of(said) for one, said in served["models"].items()}
+    else:
+        weights = digest_of_model(model.name, revision=model.revision)
+        name = f"{weights} {name}"
+        inputs = {weights_of(model): weights}
     speakers: dict[str | None, str] = {None: name}
-    speakers |= {label: f"{name} {_digest(folder)}" for label, folder in folders.items()}
-    return _Stage(chat, made, SharingEngine(made, store.of_model(speakers)), window, device, accelerators)
+    speakers |= {label: f"{name} {digest_of_adapter(folder)}" for label, folder in folders.items()}
+    return _Stage(chat, made, SharingEngine(made, store.of_model(speakers)), window, device, accelerators, inputs)
 
 
 def _local_stage(
@@ -216,13 +261,12 @@ def _local_stage(
     return local, str(base.model.dtype), torch.cuda.get_device_name() if on_gpu else "cpu", int(on_gpu)
 
 
+def _refuse_damaged(adapter: Path) -> None:
+    """Refuse an adapter of a run that is not what its training wrote."""
+    run = adapter.absolute().parent.parent
+    if adapter.absolute().parent.name == ADAPTERS and (run / MANIFEST).is_file():
+        StoredRun.read(run).check_results(under=f"{ADAPTERS}/{adapter.name}/")
+
+
 def _label(folder: Path) -> str:
     return str(folder)
-
-
-def _digest(folder: Path) -> str:
-    """Tell adapters apart by what they are, not by where they lie."""
-    digest = hashlib.sha256()
-    for name in (CONFIG, WEIGHTS):
-        digest.update((folder / name).read_bytes())
-    return digest.hexdigest()

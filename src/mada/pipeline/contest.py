@@ -1,16 +1,19 @@
 """Holding an evaluation: models loaded as they are needed, questions answered, everything recorded in a run."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from mada.digest import digest_of
+from mada.errors import EvaluationError
 from mada.evaluation.effort import EFFORT, Effort, Meter
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.queue import Queue
-from mada.evaluation.samples import SAMPLES, Sample, SampleStore
+from mada.evaluation.samples import SAMPLES, Sample, SampleStore, open_samples
 from mada.evaluation.scores import SCORES, Score
 from mada.grading import Grader
 from mada.models.loading import load_config
@@ -20,6 +23,9 @@ from mada.problems import Problem, load_problems
 from mada.recipe.sections import EngineSection, GradingSection
 from mada.run import Run, StoredRun
 from mada.team.settings import DebateSettings
+
+STAGE = "evaluate"
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +64,21 @@ async def hold_contest(
     Samples of `earlier` runs are used where they are the very ones that are wanted.
     """
     problems = contest.load_problems()
-    run.write_text(PLAN_FILE, contest.plan.with_problems(problems).to_json())
-    samples = run.records(SAMPLES, Sample)
+    plan = contest.plan.with_problems(problems)
+    refuse_changed_problems(run, plan)
+    run.write_text(PLAN_FILE, plan.to_json())
+    samples = open_samples(run)
     store = SampleStore(samples, earlier=[one.records(SAMPLES, Sample) for one in earlier if _has_samples(one)])
     with Grader(workers=contest.grading.workers, time_limit=contest.grading.time_limit) as grader:
-        queue = Queue(run, contest.plan, problems, seeds=contest.seeds, grader=grader, progressed=watch.progressed)
+        queue = Queue(
+            run,
+            contest.plan,
+            problems,
+            seeds=contest.seeds,
+            grader=grader,
+            progressed=watch.progressed,
+            fail_on_error=contest.engine.fail_on_error,
+        )
         for systems in _sittings(contest, queue):
             agents = {agent for system in systems for agent in system.agents}
             async with seated(
@@ -73,6 +89,7 @@ async def hold_contest(
                 store=store,
                 noted=watch.noted,
             ) as seats:
+                run.check_inputs(STAGE, seats.inputs)
                 meter = Meter(run.records(EFFORT, Effort), seats.read)
                 # Three systems may wait for the same two samples, and a vote for its slowest: as many questions as
                 # rows would leave half of the rows empty.
@@ -87,8 +104,23 @@ async def hold_contest(
         "questions": sum(map(len, problems.values())) * contest.seeds,
         "completions wanted": sum(score.calls for score in grid.scores.values()),
         "of these sampled": len(samples),
+        **({"damaged samples dropped": store.damaged} if store.damaged else {}),
         "accuracy of the reference": grid.average(contest.plan.chosen, grid.measured(contest.plan.chosen)),
     }
+
+
+def refuse_changed_problems(run: Run, plan: EvaluationPlan) -> None:
+    """Refuse questions and answers other than those that the evaluation was begun with."""
+    changed: list[str] = []
+    with suppress(OSError, EvaluationError):  # a plan that is lost is written anew; the manifest knows its benchmarks
+        changed = plan.changed_problems(EvaluationPlan.from_json(run.path(PLAN_FILE).read_text(encoding="utf-8")))
+    if changed:
+        more = f" and {len(changed) - _MOST_NAMED:,} more" if len(changed) > _MOST_NAMED else ""
+        raise EvaluationError(
+            f"{run.folder} was begun with other questions or answers: {', '.join(changed[:_MOST_NAMED])}{more}; "
+            "scores of both must not be mixed. Restore the old ones, or evaluate into a new folder"
+        )
+    run.check_inputs(STAGE, {f"benchmark {name}": digest_of(known) for name, known in plan.digests.items()})
 
 
 def _sittings(contest: Contest, queue: Queue) -> Iterator[Sequence[PlannedSystem]]:

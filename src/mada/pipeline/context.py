@@ -12,12 +12,12 @@ from mada.grading import Grader
 from mada.models.adapters import AdapterStack, Lora, load_adapter
 from mada.models.chat import ChatModel
 from mada.models.engines import PacedEngine
-from mada.models.loading import Base, load_base
+from mada.models.loading import Base, digest_of_model, load_base
 from mada.models.threads import choose_threads
-from mada.pipeline.engines import chosen_engine, local_engine, start_engine
+from mada.pipeline.engines import chosen_engine, local_engine, start_engine, weights_of
 from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
-from mada.recipe.training import TrainingSection
+from mada.recipe.training import TrainingSettings
 from mada.run import Run
 from mada.team.agent import EngineAgent
 from mada.team.encoding import chat_prompt, prompt_ids
@@ -49,7 +49,7 @@ class Context:
         """Return the names of a role's seats, which are those of its adapters; in one round critics have none."""
         return team_seats(self.recipe)[role == "critic"]
 
-    def training(self, role: Role) -> TrainingSection:
+    def training(self, role: Role) -> TrainingSettings:
         """Return how a role learns."""
         return self.recipe.training_for("generators" if role == "generator" else "critics")
 
@@ -139,6 +139,9 @@ def workshop(context: Context, seats: Iterable[str], *, trained: bool) -> Worksh
     """Load the base and give it blank or trained adapters for these seats."""
     recipe = context.recipe
     base = load_base(recipe.model.name, revision=recipe.model.revision, dtype=recipe.model.dtype)
+    digest = digest_of_model(recipe.model.name, revision=recipe.model.revision)
+    # Of the first stage that may train on them: when that is done again, other weights may be used.
+    context.run.check_inputs("generators", {weights_of(recipe.model): digest})
     choose_threads(base.model, recipe.engine.threads)
     shape = recipe.lora
     lora = Lora(shape.rank, shape.alpha, dropout=shape.dropout, targets=shape.targets)

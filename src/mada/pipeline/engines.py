@@ -72,6 +72,11 @@ def local_engine(
     return engine
 
 
+def weights_of(model: ModelSection) -> str:
+    """Return what a run's manifest calls a model's weights."""
+    return f"weights of {model.name}{f'@{model.revision}' if model.revision else ''}"
+
+
 async def start_engine(
     choice: EngineChoice,
     section: EngineSection,
@@ -105,6 +110,8 @@ async def start_engine(
         models={None: model.name, **names},
         tokenizer=chat.tokenizer,
         slots=section.rows or SLOTS_OF_A_SERVER,
+        timeout=section.timeout,
+        retry_for=section.retry_for,
     )
     try:
         await engine.check()

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from mada.learning.batches import SHARE_FROM
 from mada.learning.learner import CPU_MICRO_BATCH_TOKENS, CUDA_MICRO_BATCH_TOKENS
-from mada.learning.settings import TrainingSettings
 from mada.models.engines.local.setup import ROWS
 from mada.pipeline.calls import Calls
 from mada.pipeline.machine import Machine
 from mada.pipeline.throughput import Shape
+from mada.recipe.training import TrainingSettings
 
 QUARTER, ALL = 0.25, 1.0
 SHARES = (QUARTER, ALL)

@@ -1,6 +1,6 @@
 """Stage 5, evaluate: the trained team and its rivals on every benchmark, seed by seed (E1, I1–I4, B1)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -26,7 +26,7 @@ def contest_of(recipe: Recipe, folder: Path) -> Contest:
     """Return the evaluation that a recipe asks for, of the team in a run's folder."""
     evaluation = recipe.evaluation
     cast = cast_of(recipe, folder)
-    chosen = [system for system in systems_of(recipe) if system.name in evaluation.systems]
+    chosen = [system for system in systems_of(recipe, cast) if system.name in evaluation.systems]
     return Contest(
         plan=EvaluationPlan.of(with_parameters(chosen, cast), reference=TEAM, benchmarks=evaluation.benchmarks),
         cast=cast,
@@ -46,13 +46,15 @@ def cast_of(recipe: Recipe, folder: Path) -> Cast:
     return {BASE: Member(recipe.model), JUDGE: Member(recipe.model, is_judge=True), **trained}
 
 
-def systems_of(recipe: Recipe) -> Iterator[PlannedSystem]:
+def systems_of(recipe: Recipe, cast: Cast | None = None) -> Iterator[PlannedSystem]:
     """Yield all systems that can be measured beside a team, from the bare model to the team and its rivals.
 
     Votes have as many generated tokens as the debate that they stand beside; the untrained rivals are the same base
-    without adapters. The judge chooses among all but one of as many answers.
+    without adapters. The judge chooses among all but one of as many answers. Where the team is there (`cast`), titles
+    call only those generators trained that are.
     """
     generators, critics = team_seats(recipe)
+    state = "trained" if cast is None else _state([cast[seat] for seat in generators])
     rounds = recipe.team.rounds
     base = [BASE] * len(generators)
     yield agents_alone("single", "single agent, untrained", [BASE])
@@ -61,9 +63,15 @@ def systems_of(recipe: Recipe) -> Iterator[PlannedSystem]:
     yield vote_of("weighted-vote", "untrained weighted vote", [BASE], matched_to=TEAM, weighted=True)
     yield judged("judge", "untrained judge", [BASE], judge=JUDGE, matched_to=TEAM)
     yield vote_of("untrained-vote", "untrained vote at MADA's tokens", [BASE], matched_to=TEAM)
-    yield agents_alone("generators", "generators, trained", generators)
-    yield vote_of("trained-vote", "trained vote at MADA's tokens", generators, matched_to=TEAM)
-    yield vote_of("trained-weighted-vote", "trained weighted vote", generators, matched_to=TEAM, weighted=True)
+    yield agents_alone("generators", f"generators, {state}", generators)
+    yield vote_of("trained-vote", f"{state} vote at MADA's tokens", generators, matched_to=TEAM)
+    yield vote_of("trained-weighted-vote", f"{state} weighted vote", generators, matched_to=TEAM, weighted=True)
     if critics:
         yield best_by_critics("best-of-n", "best of n by critics", generators, critics=critics)
     yield debate_of(TEAM, "MADA debate", generators, critics=critics, rounds=rounds)
+
+
+def _state(members: Sequence[Member]) -> str:
+    """Return what to call agents in a title, by how many of them have an adapter that does anything."""
+    trained = sum(member.trained > 0 for member in members)
+    return "trained" if trained == len(members) else "partly trained" if trained else "step-0"

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from mada.debate.prompts import Prompts
 from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.pipeline.cast import Cast, Member, adapter_folder
-from mada.pipeline.contest import Contest, hold_contest, with_parameters
+from mada.pipeline.cast import Cast, Member, adapter_folder, refuse_untrained
+from mada.pipeline.contest import STAGE, Contest, hold_contest, refuse_changed_problems, with_parameters
 from mada.pipeline.observing import RunObserver
 from mada.pipeline.report import published
 from mada.pipeline.running import do_stages
@@ -25,13 +25,14 @@ from mada.team.settings import DebateSettings
 
 
 def run_contest(run: Run, contest: Contest, *, watch: RunObserver, earlier: Collection[StoredRun] = ()) -> None:
-    """Hold an evaluation and write its report; what is done is not done again."""
+    """Hold an evaluation and write its report; what is done is not done again, and not shown for other problems."""
+    refuse_changed_problems(run, contest.plan.with_problems(contest.load_problems()))
     hold = partial(hold_contest, run, contest, watch=watch, earlier=earlier)
 
     async def report() -> dict[str, JsonValue]:
         return published(run)
 
-    asyncio.run(do_stages(run, [("evaluate", hold), ("report", report)], watch=watch))
+    asyncio.run(do_stages(run, [(STAGE, hold), ("report", report)], watch=watch))
 
 
 def contest_of_file(recipe: EvaluationRecipe) -> Contest:
@@ -51,6 +52,7 @@ def contest_of_file(recipe: EvaluationRecipe) -> Contest:
 
 
 def _cast(recipe: EvaluationRecipe) -> Cast:
+    refuse_untrained(agent.adapter for agent in recipe.agents.values() if agent.adapter)
     members = {
         name: Member(
             _model_of(agent),

@@ -1,6 +1,6 @@
 """The stages by name, and what each does: what commands need to know before anything heavy is loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mada.errors import RunError
@@ -17,6 +17,29 @@ OUTLINE: Mapping[str, str] = {
     "evaluate": "measure the team and its rivals",
     "report": "write the report",
 }
+
+RESULTS: Mapping[str, tuple[str, ...]] = {
+    "split": ("split.json", "records/problems.jsonl"),
+    "screen": ("records/screenings.jsonl",),
+    "generators": ("adapters/generator-*/*",),
+    "critic-data": ("records/critic-examples.jsonl",),
+    "critics": ("adapters/critic-*/*",),
+    "evaluate": ("evaluation.json", "records/scores.jsonl", "records/transcripts.jsonl", "records/effort.jsonl"),
+}
+"""Files that a stage's mark has digests of. A report may be written again at any time."""
+
+
+def touched_stages(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return the stages that change with these keys of a recipe: the first that one touches, and all after it."""
+    from mada.recipe.schema import first_stage
+
+    names = list(OUTLINE)
+    return tuple(names[min((names.index(stage) for key in keys if (stage := first_stage(key))), default=len(names)) :])
+
+
+def touches(key: str, stages: Collection[str]) -> bool:
+    """Whether a key of a recipe touches one of these stages."""
+    return not set(stages).isdisjoint(touched_stages([key]))
 
 
 def stage_names(recipe: "Recipe", *, first: str | None = None, last: str | None = None) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ import torch
 from mada.models.adapters import Lora
 from mada.models.loading import load_config
 from mada.models.parameters import ParameterCount, count_parameters
-from mada.pipeline.advice import advice
+from mada.pipeline.advice import advice, blockers
 from mada.pipeline.calls import (
     Calls,
     critic_data_calls,
     evaluation_calls,
     screen_calls,
+    subset_size,
     training_calls,
     training_settings,
 )
@@ -60,6 +61,8 @@ class Plan:
     dtype: str
     memory: MemoryEstimate
     advice: tuple[str, ...]
+    blockers: tuple[str, ...]
+    """Why nothing could be sampled at all; empty where something can."""
 
 
 def plan_of(recipe: Recipe) -> Plan:
@@ -83,6 +86,7 @@ def plan_of(recipe: Recipe) -> Plan:
         dtype=dtype,
         memory=memory,
         advice=tuple(advice(recipe, setting, memory, rollouts=rollouts, settings=learning[0])),
+        blockers=tuple(blockers(recipe, setting, rollouts=rollouts)),
     )
 
 
@@ -138,6 +142,9 @@ def _asked(recipe: Recipe, stage: str) -> tuple[str, tuple[Calls, ...] | None]:
         return evaluation_calls(recipe)
     if stage == "split":
         data = recipe.data
-        parts = f"{recipe.team.generators} × {data.subset_size:,} problems and {data.validation_size:,} for validation"
-        return f"{parts}, from {data.train}", None
+        parts = (
+            f"{recipe.team.generators} × {subset_size(recipe):,} problems and {data.validation_size:,} for validation"
+        )
+        most = "at most " if data.subset_size == "all" else ""
+        return f"{most}{parts}, from {data.train}", None
     return "a page with every debate, tables, figures", None

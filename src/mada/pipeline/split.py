@@ -1,11 +1,16 @@
 """Stage 1, split: read the training problems, drop what a benchmark holds, cut one subset per agent (D1, D3)."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from pydantic import JsonValue
 
 from mada.pipeline.context import Context
 from mada.problems import Problem, Split, load_problems, remove_copies, split_problems
 from mada.problems.known import KNOWN_SETS, known_name
+from mada.recipe import Recipe
 from mada.run import StoredRun
+from mada.seeds import seed_for
 
 SPLIT_FILE = "split.json"
 PROBLEMS = "problems"
@@ -13,17 +18,12 @@ PROBLEMS = "problems"
 
 async def split(context: Context) -> dict[str, JsonValue]:
     """Write the split and the problems that it uses."""
-    data, seed = context.recipe.data, context.run.seed("split")
-    problems = load_training_problems(context)
+    data = context.recipe.data
+    skipped = rows_to_skip(context.recipe)
+    problems = load_training_problems(context.recipe, skipped=skipped)
     benchmarks = {name: load_problems(name, folder=data.folder) for name in data.decontaminate}
     clean = remove_copies(problems, benchmarks)
-    cut = split_problems(
-        clean.kept,
-        subsets=context.recipe.team.generators,
-        subset_size=data.subset_size,
-        validation_size=data.validation_size,
-        seed=seed,
-    )
+    cut = replace(cut_problems(context.recipe, clean.kept), unanswered=len(skipped or ()))
     used = {name for part in cut.parts for name in part.ids}
     records = context.run.records(PROBLEMS, Problem)
     records.keep_while(lambda _: False)  # an interrupted session may have left some
@@ -31,6 +31,7 @@ async def split(context: Context) -> dict[str, JsonValue]:
     context.run.write_text(SPLIT_FILE, cut.to_json())
     return {
         "problems": len(problems),
+        **({} if skipped is None else {"skipped without an answer": len(skipped)}),
         "benchmark copies dropped": sum(clean.dropped.values()),
         "duplicates dropped": cut.duplicates,
         **{part.name: len(part.ids) for part in cut.parts},
@@ -38,9 +39,25 @@ async def split(context: Context) -> dict[str, JsonValue]:
     }
 
 
-def load_training_problems(context: Context) -> list[Problem]:
-    """Read the recipe's source of training problems."""
-    data = context.recipe.data
+def cut_problems(recipe: Recipe, problems: Sequence[Problem]) -> Split:
+    """Cut problems into a subset for every generator and a validation set."""
+    return split_problems(
+        problems,
+        subsets=recipe.team.generators,
+        subset_size=recipe.data.subset_size,
+        validation_size=recipe.data.validation_size,
+        seed=seed_for(recipe.seed, "split"),
+    )
+
+
+def rows_to_skip(recipe: Recipe) -> list[str] | None:
+    """Return a list for the places of rows without an answer, or None where such a row is an error."""
+    return [] if recipe.data.on_missing_answer == "skip" else None
+
+
+def load_training_problems(recipe: Recipe, *, skipped: list[str] | None = None) -> list[Problem]:
+    """Read the recipe's source of training problems; places of rows without an answer go into `skipped`, if given."""
+    data = recipe.data
     columns = {role: name for role, name in data.columns.model_dump().items() if name is not None}
     return load_problems(
         data.train,
@@ -49,7 +66,8 @@ def load_training_problems(context: Context) -> list[Problem]:
         revision=data.revision,
         columns=columns,
         folder=data.folder,
-        limit=_enough(context),
+        limit=_enough(recipe),
+        skipped=skipped,
     )
 
 
@@ -63,11 +81,10 @@ def read_problems(run: StoredRun) -> dict[str, Problem]:
     return {problem.id: problem for problem in run.records(PROBLEMS, Problem)}
 
 
-def _enough(context: Context) -> int | None:
+def _enough(recipe: Recipe) -> int | None:
     """Return how many problems of an endless source are read: so many that another seed means other problems."""
-    name = known_name(context.recipe.data.train)
-    if name is None or KNOWN_SETS[name].kind != "built-in":
+    data = recipe.data
+    name = known_name(data.train)
+    if name is None or KNOWN_SETS[name].kind != "built-in" or data.subset_size == "all":
         return None
-    data = context.recipe.data
-    wanted = context.recipe.team.generators * data.subset_size + data.validation_size
-    return 4 * wanted
+    return 4 * (recipe.team.generators * data.subset_size + data.validation_size)

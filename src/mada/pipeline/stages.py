@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -19,6 +20,7 @@ from mada.pipeline.split import PROBLEMS, SPLIT_FILE, split
 from mada.pipeline.training import critics, generators
 from mada.recipe import Recipe
 from mada.report.reading import CRITIC_EXAMPLES
+from mada.run.stages import mark_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +64,13 @@ def chosen(recipe: Recipe, *, first: str | None = None, last: str | None = None)
     """Return the stages of a recipe from one to another, both included."""
     names = stage_names(recipe, first=first, last=last)
     return tuple(stage for stage in STAGES if stage.name in names)
+
+
+def from_stage(first: str) -> tuple[StageOfMethod, ...]:
+    """Return a stage and all after it, those too that a recipe leaves out: another recipe may have done them."""
+    return STAGES[[stage.name for stage in STAGES].index(first) :]
+
+
+def has_begun(folder: Path, stage: StageOfMethod) -> bool:
+    """Whether a stage has finished in a run's folder, or left something there."""
+    return mark_path(folder, stage.name).exists() or any(next(folder.glob(one), None) for one in stage.leaves)

@@ -7,9 +7,9 @@ from itertools import cycle
 from pydantic import JsonValue
 
 from mada.debate.transcript import Role
-from mada.errors import DataError
+from mada.errors import DataError, LearningError
+from mada.learning.crediting import Credit
 from mada.learning.prompts import TrainingPrompt
-from mada.learning.settings import Credit, TrainingSettings
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.learning.whole_folders import writing_folder
@@ -21,6 +21,7 @@ from mada.pipeline.screen import learnable
 from mada.pipeline.split import read_problems, read_split
 from mada.pipeline.teaching import TrainingPrompts, make_scorer
 from mada.problems.split import VALIDATION
+from mada.report.training import training_warnings
 
 FOLDERS: Mapping[Role, str] = {"generator": "generators", "critic": "critics"}
 _TEACHES: Mapping[str, Callable[[CriticExample], bool]] = {
@@ -85,7 +86,7 @@ async def _train(
 ) -> dict[str, JsonValue]:
     recipe, folder = context.recipe, FOLDERS[role]
     section = recipe.generators if role == "generator" else recipe.critics
-    settings = TrainingSettings(**context.training(role).model_dump())
+    settings = context.training(role)
     async with shop.sampling(longest=prompts.longest, alone=False) as engine:
         with context.grader() as grader, context.watch.training(folder) as observers:
             task = TrainingTask(
@@ -107,16 +108,23 @@ async def _train(
             )
             result = await trainer.train()
     _keep_adapters(context, result)
+    warnings = training_warnings(context.run, folder)
     return {
         "steps": result.steps,
         "best": {seat: {"step": best.step, "accuracy": best.accuracy} for seat, best in result.best.items()},
         "problems left out, too long for the window": prompts.too_long,
         "prompts with shortened responses": prompts.shortened,
+        **({"warnings": [*warnings]} if warnings else {}),
     }
 
 
 def _keep_adapters(context: Context, result: TrainingResult) -> None:
     """Put each seat's best adapter where everybody looks for it."""
-    for seat in result.best:
+    for seat, best in result.best.items():
         with writing_folder(context.adapter(seat)) as partial:
             shutil.copytree(result.adapter(seat), partial, dirs_exist_ok=True)
+            if not best.is_whole(partial):
+                raise LearningError(
+                    f"{result.adapter(seat)} is damaged: it is not the adapter that was saved there. Restore it from a "
+                    "copy, or train again"
+                )

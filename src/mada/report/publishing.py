@@ -4,7 +4,7 @@
     report.md                the same tables as text
     report/tables/NAME.*     every table as LaTeX, Markdown, HTML and plain text
     report/tables.tex        all of them in a document that compiles as it is
-    report/figures/NAME.*    every figure as PDF and PNG
+    report/figures/NAME.*    every figure as PDF, PNG and SVG
 
 Of one run this lies in its folder; of several in a folder of its own, and the page has more columns. Each file is
 replaced as a whole, and what an earlier report left that this one does not have is removed.
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mada.atomic import replace_text
+from mada.atomic import alone_in, explaining, remove_leftovers, replace_text
 from mada.report.comparing import comparison_sections
 from mada.report.document import Paragraph, Section, Table, paragraph
 from mada.report.figures.gallery import figures_of
@@ -86,21 +86,31 @@ def distinct_titles(runs: Sequence[StoredRun]) -> list[str]:
 def _publish(
     sources: Sequence[Source], folder: Path, *, title: str, opening: Sequence[Paragraph], sections: Sequence[Section]
 ) -> Published:
+    with explaining(folder / PAGE_FILE):
+        folder.mkdir(parents=True, exist_ok=True)
+    with alone_in(folder):
+        return _write(sources, folder, title=title, opening=opening, sections=sections)
+
+
+def _write(
+    sources: Sequence[Source], folder: Path, *, title: str, opening: Sequence[Paragraph], sections: Sequence[Section]
+) -> Published:
     # Loads matplotlib, which takes longer than everything else here.
     from mada.report.figures.writing import write_figures
 
+    remove_leftovers(folder / FOLDER)  # of a killed process; beside it a run may be writing
     figures = figures_of(sources)
     tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
     # Without it, what lies in a folder that somebody chose is somebody's, whatever its name.
     has_earlier_report = (folder / FOLDER / ALL_TABLES).is_file()
-    written = [*write_figures(figures, folder / FOLDER / "figures"), *_write_tables(tables, folder / FOLDER)]
+    paths, drawings = write_figures(figures, folder / FOLDER / "figures")
+    written = [*paths, *_write_tables(tables, folder / FOLDER)]
     if has_earlier_report:
         _remove_others(folder / FOLDER, written)
-    drawn = {figure.name for figure in figures}
-    replace_text(folder / TEXT_FILE, report_text(title, opening, sections, figures=drawn))
+    replace_text(folder / TEXT_FILE, report_text(title, opening, sections, figures=set(drawings)))
     shown = [section for section in sections if section.only != "text"]
-    with packed(sources) as debates:
-        write_page(folder / PAGE_FILE, title, shown, figures=figures, debates=debates, lead=opening)
+    with packed(sources, page=folder / PAGE_FILE) as debates:
+        write_page(folder / PAGE_FILE, title, shown, figures=drawings, debates=debates, lead=opening)
         return Published(folder / PAGE_FILE, folder / TEXT_FILE, len(tables), len(figures), debates.count)
 
 

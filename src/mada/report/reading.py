@@ -41,6 +41,7 @@ class Source:
         ablations, missing = _finished(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, LeftOut())
         if missing.systems:  # a table of ablations without some of them would not say so
             ablations = None
+        run.check_results("evaluate")
         grid, left_out = _finished(run)
         return cls(title or run.manifest.name, run, grid, left_out, ablations, tuple(_efforts(run)))
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from mada.evaluation.grid import LeftOut
 from mada.evaluation.summary import summary_of
-from mada.report.document import Code, Paragraph, Section, paragraph
+from mada.report.document import Code, Paragraph, Section, Strong, paragraph
 from mada.report.forms.markdown import escaped, markdown, paragraph_markdown
 from mada.report.reading import Source
 from mada.report.sections.comparisons import comparisons_section
@@ -19,6 +19,7 @@ from mada.report.sections.ledger import ledger_section
 from mada.report.sections.making import making_section
 from mada.report.sections.samples import samples_section
 from mada.report.sections.training import training_section
+from mada.report.training import finished_training_warnings
 from mada.run import StoredRun
 
 NOT_EVALUATED = Section("results", "Results", (paragraph("This run has not been evaluated yet."),))
@@ -60,7 +61,7 @@ def title_of(run: StoredRun) -> str:
 
 
 def opening_of(source: Source) -> list[Paragraph]:
-    """Return the lines under the title: what came of the run, and which run it is, of which recipe, since when."""
+    """Return the lines under the title: what came of the run, who did not improve, and which run it is."""
     manifest = source.run.manifest
     about = paragraph(
         "Run ",
@@ -69,7 +70,9 @@ def opening_of(source: Source) -> list[Paragraph]:
         Code(manifest.recipe_digest[:12]),
         f", begun {manifest.started_at:%Y-%m-%d %H:%M} UTC.",
     )
-    return [paragraph(headline_sentence(summary_of(source.grid))), about] if source.grid else [about]
+    headline = [paragraph(headline_sentence(summary_of(source.grid)))] if source.grid else []
+    warnings = [paragraph(Strong("Warning:"), f" {text}.") for text in finished_training_warnings(source.run)]
+    return [*headline, *warnings, about]
 
 
 def _unfinished(left_out: LeftOut) -> Section:

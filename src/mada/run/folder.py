@@ -1,7 +1,7 @@
 """A run opened for writing: the folder, its lock, and everything that goes into it."""
 
 import logging
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -9,13 +9,14 @@ from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel
 
-from mada.atomic import is_leftover, remove_leftovers, replace_bytes, replace_text, replacing, sync_folder
+from mada.atomic import alone_in, is_leftover, remove_leftovers, replace_bytes, replace_text, replacing, sync_folder
 from mada.errors import RunError
 from mada.run.json_text import json_text
 from mada.run.lock import LOCK_FILE, Lock
 from mada.run.manifest import (
     FILE,
     Manifest,
+    other_keys,
     plain_recipe,
     read_manifest,
     refuse_other_recipe,
@@ -26,6 +27,8 @@ from mada.run.stages import Stage, StageMark, mark_path
 from mada.run.stored import StoredRun, accessible
 
 T = TypeVar("T")
+
+_MOST_NAMED = 5
 
 _log = logging.getLogger(__name__)
 
@@ -48,12 +51,13 @@ class Run(StoredRun):
         self._records: dict[str, Records[Any]] = {}
 
     @classmethod
-    def open(cls, folder: str | Path, recipe: BaseModel) -> Self:
+    def open(cls, folder: str | Path, recipe: BaseModel, *, changed: Collection[str] = ()) -> Self:
         """Create the run, or continue the one that lies there if it has the same recipe.
 
         The recipe is any pydantic model whose `seed` is a whole number. A folder that holds something other
         than a run, a run of another recipe, and a run in use are refused, and left as they were. Fields that the
-        recipe's class calls CHANGEABLE may differ; the session's entry in the manifest names them.
+        recipe's class calls CHANGEABLE may differ; the session's entry in the manifest names them. So may the
+        `changed` keys, if `adopt_recipe` is called when nothing in the folder depends on them any more.
         """
         folder = Path(folder)
         plain = plain_recipe(recipe)
@@ -64,16 +68,26 @@ class Run(StoredRun):
             with accessible(folder):
                 if (folder / FILE).exists():
                     stored = read_manifest(folder)
-                    manifest = stored.resumed(refuse_other_recipe(folder, stored.recipe, recipe))
+                    found = refuse_other_recipe(folder, stored.recipe, recipe, changed=changed)
+                    manifest = stored.resumed(found)
                 else:
                     _refuse_strange_content(folder)
                     manifest = Manifest.of(folder.absolute().name, plain)
-                remove_leftovers(folder)
+                with alone_in(folder):  # a report may be in the making
+                    # A run within the run, of ablations, may have a writer of its own.
+                    remove_leftovers(folder, unless_beside=FILE)
                 write_manifest(folder, manifest)
         except BaseException:
             lock.release()
             raise
         return cls(folder, manifest, lock=lock)
+
+    def adopt_recipe(self, recipe: BaseModel) -> None:
+        """Make this the run's recipe from now on, if it differs in more than what is CHANGEABLE."""
+        self._require_open()
+        if other_keys(self._manifest.recipe, recipe):
+            self._manifest = self._manifest.with_recipe(plain_recipe(recipe))
+            write_manifest(self.folder, self._manifest)
 
     def records(self, name: str, kind: type[T]) -> Records[T]:
         """The records in `records/<name>.jsonl`, to append to and to read; one object per name."""
@@ -108,13 +122,34 @@ class Run(StoredRun):
         with replacing(self._writable_path(name)) as partial:
             yield partial
 
+    def check_inputs(self, stage: str, inputs: Mapping[str, str]) -> None:
+        """Refuse inputs that have changed since the run first read them; the manifest keeps the digests of new ones.
+
+        Without this, results of two different inputs would stand side by side in one run.
+        """
+        self._require_open()
+        changed = self._manifest.changed_inputs(inputs)
+        if changed:
+            more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+            raise RunError(
+                f"{self.folder} was begun with other content in: {', '.join(changed[:_MOST_NAMED])}{more}; results "
+                "of both must not be mixed. Restore what it was begun with, or use a new folder"
+            )
+        updated = self._manifest.with_inputs(stage, inputs)
+        if updated != self._manifest:
+            self._manifest = updated
+            write_manifest(self.folder, updated)
+
     def stage(self, name: str) -> Stage:
         """A named part of the run: whether it is done, and the block that does it."""
         return Stage(mark_path(self.folder, name), write_mark=self._write_mark)
 
     def clear_stage(self, name: str) -> None:
-        """Remove a stage's mark, so that it runs again. Its files stay; without a mark nothing happens."""
+        """Forget a stage's mark and inputs, so that it runs again. Its files stay."""
         self._require_open()
+        if name in self._manifest.inputs:
+            self._manifest = self._manifest.without_inputs(name)
+            write_manifest(self.folder, self._manifest)
         path = mark_path(self.folder, name)
         with accessible(path):
             if path.exists():

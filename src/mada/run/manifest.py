@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, cast
@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError, computed_fiel
 from mada.atomic import replace_text
 from mada.digest import digest_of
 from mada.errors import RunError
-from mada.run.differences import Difference, differences, listed
+from mada.run.differences import ABSENT, Difference, differences, listed
 from mada.run.json_text import json_text
 from mada.run.surroundings import (
     Commit,
@@ -73,6 +73,8 @@ class Manifest(Frozen):
     recipe_digest: str
     recipe: dict[str, JsonValue]
     sessions: tuple[Session, ...] = Field(min_length=1)
+    inputs: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Digests of what stages read from outside the run, by stage and name."""
 
     @computed_field
     @property
@@ -100,6 +102,26 @@ class Manifest(Frozen):
     def resumed(self, changes: Mapping[str, JsonValue] | None = None) -> Self:
         """With a session more, in which some fields of the recipe are others."""
         return self.model_copy(update={"sessions": (*self.sessions, Session.begun_now(changes))})
+
+    def with_recipe(self, recipe: dict[str, JsonValue]) -> Self:
+        """With another recipe from now on."""
+        seed = cast("int", recipe["seed"])
+        return self.model_copy(update={"seed": seed, "recipe_digest": digest_of(recipe), "recipe": recipe})
+
+    def changed_inputs(self, inputs: Mapping[str, str]) -> list[str]:
+        """Return the names of inputs that any stage has known with another digest."""
+        known = {(name, digest) for stage in self.inputs.values() for name, digest in stage.items()}
+        names = {name for name, _ in known}
+        return [name for name, digest in inputs.items() if name in names and (name, digest) not in known]
+
+    def with_inputs(self, stage: str, inputs: Mapping[str, str]) -> Self:
+        """With the inputs of a stage added to those that it has."""
+        own = {**self.inputs.get(stage, {}), **inputs}
+        return self.model_copy(update={"inputs": {**self.inputs, stage: own}})
+
+    def without_inputs(self, stage: str) -> Self:
+        """Without the inputs of a stage that is to be done again."""
+        return self.model_copy(update={"inputs": {name: own for name, own in self.inputs.items() if name != stage}})
 
     def ended(self, *, by: str | None) -> Self:
         """With the latest session ended now."""
@@ -132,21 +154,32 @@ def recipe_differences(stored: dict[str, JsonValue], recipe: BaseModel) -> tuple
     return differences(_with_lost_fields(completed, stored), plain_recipe(recipe))
 
 
-def refuse_other_recipe(folder: Path, stored: dict[str, JsonValue], recipe: BaseModel) -> dict[str, JsonValue]:
+def refuse_other_recipe(
+    folder: Path, stored: dict[str, JsonValue], recipe: BaseModel, *, changed: Collection[str] = ()
+) -> dict[str, JsonValue]:
     """Raise with the list of differences unless the recipe is the stored one, and return those that may be.
 
     A recipe's class names in CHANGEABLE the keys that decide how a run is computed and not what: who ran out of memory
-    must be able to go on with fewer rows.
+    must be able to go on with fewer rows. `changed` are further keys that nothing in the folder depends on.
     """
-    changeable: tuple[str, ...] = getattr(type(recipe), "CHANGEABLE", ())
     found = recipe_differences(stored, recipe)
-    refused = [one for one in found if not any(one.key == key or one.key.startswith(f"{key}.") for key in changeable)]
+    refused = [one for one in found if one.key not in changed and not _may_change(one.key, recipe)]
     if refused:
         raise RunError(
             f"{folder} was started with another recipe:\n{listed(refused)}\n"
             "Give it the stored recipe to continue it, or start the new one in another folder"
         )
-    return {one.key: cast("JsonValue", one.given) for one in found}
+    return {one.key: None if one.given is ABSENT else cast("JsonValue", one.given) for one in found}
+
+
+def other_keys(stored: dict[str, JsonValue], recipe: BaseModel) -> tuple[str, ...]:
+    """Return the keys in which a recipe differs from the stored one and that are not CHANGEABLE."""
+    return tuple(one.key for one in recipe_differences(stored, recipe) if not _may_change(one.key, recipe))
+
+
+def _may_change(key: str, recipe: BaseModel) -> bool:
+    changeable: tuple[str, ...] = getattr(type(recipe), "CHANGEABLE", ())
+    return any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in changeable)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -64,7 +64,11 @@ class StoredRecords(Generic[T]):
         """Return the record that begins at a place given by `lines`."""
         with self._opened() as file:
             file.seek(start)
-            return self._decoded(file.readline(), number=0)
+            line = file.readline()
+            try:
+                return self._validated(line)
+            except ValueError:  # counted only now: the file may be large
+                return self._decoded(line, number=count_lines(file.fileno(), start) + 1)
 
     def __len__(self) -> int:
         with self._opened() as file:

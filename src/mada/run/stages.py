@@ -8,14 +8,15 @@ records.
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
+from mada.digest import digest_of_file
 from mada.errors import RunError
 from mada.run.json_text import json_text
 from mada.run.surroundings import Frozen
@@ -24,13 +25,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class StageMark(Frozen):
-    """A finished stage: when, how long the session that finished it took, and what it had to say."""
+    """A finished stage: when, how long the session that finished it took, what it had to say, and what it made.
+
+    `files` has the SHA-256 of each of its results by its path in the run; a mark of an older mada has none.
+    """
 
     name: str
     started_at: datetime
     ended_at: datetime
     seconds: float
     summary: dict[str, JsonValue]
+    files: dict[str, str] = Field(default_factory=dict)
 
 
 class Stage:
@@ -50,6 +55,7 @@ class Stage:
         self._path = path
         self._write_mark = write_mark
         self._summary: dict[str, JsonValue] = {}
+        self._files: dict[str, str] = {}
         self._started_at = datetime.now(UTC)
         self._clock = time.monotonic()
 
@@ -69,12 +75,17 @@ class Stage:
         json_text(dict(summary), subject=f"the summary of stage {self.name!r}")
         self._summary |= summary
 
+    def note_results(self, files: Iterable[Path]) -> None:
+        """Let the mark have digests of what the stage made, by which later damage is told."""
+        root = self._path.parent.parent
+        self._files |= {path.relative_to(root).as_posix(): digest_of_file(path) for path in files}
+
     def __enter__(self) -> Self:
         if self.is_done:
             raise RunError(
                 f"stage {self.name!r} is finished already ({self._path}); skip it, or clear its mark to run it again"
             )
-        self._summary = {}
+        self._summary, self._files = {}, {}
         self._started_at, self._clock = datetime.now(UTC), time.monotonic()
         return self
 
@@ -90,6 +101,7 @@ class Stage:
                 ended_at=datetime.now(UTC),
                 seconds=round(time.monotonic() - self._clock, 3),
                 summary=self._summary,
+                files=self._files,
             )
         )
 

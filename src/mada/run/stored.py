@@ -8,6 +8,7 @@ from typing import SupportsIndex, TypeVar
 import numpy as np
 
 from mada import seeds
+from mada.digest import digest_of_file
 from mada.errors import RunError
 from mada.run.manifest import FILE, Manifest, read_manifest
 from mada.run.records import StoredRecords
@@ -71,6 +72,20 @@ class StoredRun:
     def finished_stages(self) -> tuple[StageMark, ...]:
         """The marks of finished stages, in the order in which they ended."""
         return read_marks(self.folder)
+
+    def check_results(self, stage: str | None = None, *, under: str = "") -> None:
+        """Refuse results of finished stages, or of one, that are not what was written: the disk changed them.
+
+        `under` is the beginning of their paths. A file that is gone is left to whoever wants to read it.
+        """
+        for mark in self.finished_stages():
+            for name, digest in mark.files.items() if stage in (None, mark.name) else ():
+                path = self.path(name)
+                if name.startswith(under) and path.is_file() and digest_of_file(path) != digest:
+                    raise RunError(
+                        f"{path} is damaged: it is not what the stage {mark.name} wrote (its SHA-256 is another). "
+                        "Restore it from a copy, or do that stage again"
+                    )
 
     def _records_path(self, name: str) -> Path:
         return self.path("records", name).with_name(f"{name.split('/')[-1]}.jsonl")

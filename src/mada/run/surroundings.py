@@ -2,8 +2,8 @@
 
 All of it is found out without importing a heavy package, and what cannot be found out is None: a run never
 fails over it. No environment variable is ever recorded. From the command line, values whose name says secret
-(token, key, password …), values in the form of a known access token, and passwords inside addresses are
-replaced by ***.
+(token, key, password …), values in the form of an access token, and users, passwords and queries of addresses
+are replaced by ***.
 """
 
 import os
@@ -46,7 +46,9 @@ _SECRET_WORDS = frozenset(
     | {"passphrase", "passwd", "password", "pwd", "secret", "token"}
 )
 _TOKEN_FORMS = re.compile(r"\b(hf_|sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA)[\w-]{8,}")
-_ADDRESS_PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_RANDOM_TEXT = re.compile(r"(?=[A-Za-z]*\d)(?=[a-z\d]*[A-Z])(?=[A-Z\d]*[a-z])[A-Za-z\d]{20,}|\beyJ[\w-]{8,}\.[\w.-]+")
+"""Letters of both cases and digits in a row, as keys have them and names and commits do not; signed web tokens."""
+_ADDRESS_SECRETS = re.compile(r"(?<=://)[^@\s]+(?=@)|(?<=\?)[^\s?]*=[^\s]*")
 _HIDDEN = "***"
 
 
@@ -124,7 +126,9 @@ def command_line(arguments: Sequence[str]) -> tuple[str, ...]:
             shown.append(name + value[0] + _HIDDEN)
         else:
             text = Path(argument).name if position == 0 else argument
-            shown.append(_ADDRESS_PASSWORD.sub(_HIDDEN, _TOKEN_FORMS.sub(_HIDDEN, text)))
+            for secret in (_ADDRESS_SECRETS, _TOKEN_FORMS, _RANDOM_TEXT):
+                text = secret.sub(_HIDDEN, text)
+            shown.append(text)
     return tuple(shown)
 
 

@@ -113,7 +113,8 @@ def response_of(
     text = text_of(completion.token_ids, tokenizer)
     return Response(
         text=f"{THINKING_OPENS}\n{text}" if thinking_opened else text,
-        answer=extract_answer(text, thinking_opened=thinking_opened),
+        # What a server filtered or gave up is no answer, whatever is in it.
+        answer=None if completion.stop == "failed" else extract_answer(text, thinking_opened=thinking_opened),
         token_count=len(completion.token_ids),
         stop=completion.stop,
         token_ids=completion.token_ids if keep_tokens else None,

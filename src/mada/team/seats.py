@@ -23,6 +23,7 @@ from mada.team.settings import DebateSettings
 
 ADAPTERS = "adapters"
 _CONFIG = "adapter_config.json"
+_SECONDS_OF_A_DEBATE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ def adapter_folders(run: StoredRun, names: Sequence[str]) -> dict[str, Path]:
             f"{run.folder} has no adapter for {', '.join(missing)} yet; "
             f"`mada run --run {run.folder}` goes on with its training"
         )
+    for name in names:
+        run.check_results(under=f"{ADAPTERS}/{name}/")
     return folders
 
 
@@ -131,7 +134,10 @@ def _elsewhere(server: str, chat: ChatModel, *, adapters: Mapping[str, str | Non
     from mada.models.engines.openai import OpenAIEngine
 
     names = {adapter: adapter for adapter in adapters.values() if adapter is not None}
-    engine = OpenAIEngine(server, models={None: chat.name, **names}, tokenizer=chat.tokenizer)
+    # Somebody waits for this one debate: a server that is away for long is said to be.
+    engine = OpenAIEngine(
+        server, models={None: chat.name, **names}, tokenizer=chat.tokenizer, retry_for=_SECONDS_OF_A_DEBATE
+    )
     return _filled(engine, chat, base=None, adapters=adapters, settings=settings)
 
 

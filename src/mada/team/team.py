@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from mada.concurrency import run_sync
 from mada.debate.prompts import Prompts, Share
-from mada.debate.protocol import Agent, DebateError, Watcher, check_question, check_seats, hold_debate
+from mada.debate.protocol import Agent, Watcher, check_question, check_seats, hold_debate
 from mada.debate.transcript import Debate
 from mada.debate.verdict import vote
 from mada.grading import Grader
@@ -29,7 +30,7 @@ class Team:
 
     Any agents can be its members; `load` and `untrained` fill the seats with models. `base` is the model they share,
     where they share one. Ask as many questions at once as you like. `close` it when done, or use it with `async with`
-    (`with` outside of asyncio): that ends `engine`, if it was given one, and the grader, if it made its own.
+    (or `with`, as in a notebook): that ends `engine`, if it was given one, and the grader, if it made its own.
     """
 
     def __init__(
@@ -134,9 +135,8 @@ class Team:
         return debate.with_verdict(await vote([one.responses for one in debate.rounds], grader=self.grader))
 
     def debate_sync(self, question: str, *, seed: int = 0, watch: Watcher | None = None) -> Debate:
-        """Do what `debate` does in code that knows nothing of asyncio."""
-        _refuse_in_running_loop("debate_sync", instead="await team.debate(…)")
-        return asyncio.run(self.debate(question, seed=seed, watch=watch))
+        """Do what `debate` does in code that knows nothing of asyncio, and in notebooks."""
+        return run_sync(self.debate(question, seed=seed, watch=watch))
 
     async def debates(self, questions: Iterable[str], *, seed: int = 0, at_once: int = 256) -> AsyncGenerator[Debate]:
         """Debate many questions, up to `at_once` at the same time; each comes as soon as those before it have."""
@@ -166,9 +166,8 @@ class Team:
             await asyncio.to_thread(self.grader.close, abandon=True)
 
     def close_sync(self) -> None:
-        """Do what `close` does in code that knows nothing of asyncio."""
-        _refuse_in_running_loop("close_sync", instead="await team.close(), or `async with`")
-        asyncio.run(self.close())
+        """Do what `close` does in code that knows nothing of asyncio, and in notebooks."""
+        run_sync(self.close())
 
     async def __aenter__(self) -> Self:
         return self
@@ -181,11 +180,3 @@ class Team:
 
     def __exit__(self, *_: object) -> None:
         self.close_sync()
-
-
-def _refuse_in_running_loop(method: str, *, instead: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise DebateError(f"{method} starts an event loop of its own, and one is running here already; use {instead}")

@@ -235,19 +235,24 @@ def test_a_run_without_adapters_says_how_to_go_on(tmp_path, refused):
     assert f"`mada run --run {tmp_path / 'run'}` goes on" in message
 
 
-def test_control_c_stops_with_one_line(model):
+@pytest.mark.parametrize(
+    ("by", "ignored"),
+    [(signal.SIGINT, None), (signal.SIGTERM, None), (signal.SIGHUP, None), (signal.SIGTERM, signal.SIGINT)],
+)
+def test_control_c_and_its_like_stop_with_one_line(model, by, ignored):
     process = subprocess.Popen(
         [sys.executable, "-m", "mada", "debate", "q", "--model", str(model), "--max-new-tokens", "3000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        preexec_fn=lambda: signal.signal(ignored, signal.SIG_IGN) if ignored else None,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"round 1: generators\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(by)
     _, complaint = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert complaint == b"mada: stopped\n"
+    assert complaint.startswith(b"mada: stopped\n") if ignored else complaint == b"mada: stopped\n"
 
 
 def test_a_terminal_without_a_question_is_told_what_to_write():

@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mada.cli import app
+from mada.errors import RunError
+from mada.models.loading import EMBEDDED
 from mada.report.reading import read_summary
 from mada.run import StoredRun
 
@@ -147,6 +149,55 @@ def test_the_same_command_again_samples_nothing_and_shows_the_same_table(evaluat
     assert "evaluate: done before" in again
 
 
+def interrupted(folder):
+    """Leave of a finished evaluation what a kill after the tenth score would have left."""
+    for mark in (folder / "stages").iterdir():
+        mark.unlink()
+    scores = folder / "records" / "scores.jsonl"
+    scores.write_bytes(b"".join(scores.read_bytes().splitlines(keepends=True)[:10]))
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_other_answers_in_a_second_session_are_refused(evaluation_file, refused, tmp_path, finished, is_finished):
+    problems = shutil.copy(finished.problems, tmp_path / "own.jsonl")
+    evaluation_file.write_text(evaluation_file.read_text().replace(str(finished.problems), str(problems)))
+    out = tmp_path / "out"
+    mada("evaluate", evaluation_file, "--out", out)
+    if not is_finished:
+        interrupted(out)
+    rows = [json.loads(line) for line in problems.read_text().splitlines()]
+    problems.write_text("".join(json.dumps({**row, "answer": "-7"}) + "\n" for row in rows))
+    before = (out / "records" / "scores.jsonl").read_bytes()
+    message = refused("evaluate", evaluation_file, "--out", out)
+    assert len(message.splitlines()) == 1
+    assert f"{problems}/mine/12" in message
+    assert (out / "records" / "scores.jsonl").read_bytes() == before
+    (out / "evaluation.json").unlink()
+    assert f"benchmark {problems}" in refused("evaluate", evaluation_file, "--out", out), "the manifest knows it too"
+
+
+def test_another_adapter_or_other_weights_in_a_second_session_are_refused(evaluation_file, tmp_path, finished):
+    adapter = shutil.copytree(finished.folder / "adapters" / "generator-1", tmp_path / "adapter")
+    model = shutil.copytree(EMBEDDED["mada-nano"], tmp_path / "model")
+    text = evaluation_file.read_text().replace(str(finished.folder / "adapters" / "generator-1"), str(adapter))
+    evaluation_file.write_text(text.replace('"mada-nano"', f'"{model}"'))
+    out = tmp_path / "out"
+    mada("evaluate", evaluation_file, "--out", out)
+    interrupted(out)
+    kept = (adapter / "adapter_model.safetensors").read_bytes()
+    other = finished.folder / "adapters" / "critic-1" / "adapter_model.safetensors"
+    shutil.copy(other, adapter / "adapter_model.safetensors")
+    with pytest.raises(RunError, match="in: adapter of trained;"):
+        mada("evaluate", evaluation_file, "--out", out)
+    (adapter / "adapter_model.safetensors").write_bytes(kept)
+    weights = model / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-2] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(RunError, match=f"in: weights of {model};"):
+        mada("evaluate", evaluation_file, "--out", out)
+
+
 def test_a_model_by_options(tmp_path):
     printed = mada(
         *("evaluate", "--model", "mada-nano", "--benchmarks", "abacus-easy,abacus-hard", "--seeds", 2),
@@ -203,6 +254,7 @@ def test_ablations_and_rivals_in_one_command(finished, tmp_path):
     by_name = {one.system.name: one for one in summary.systems}
     assert "no counterfactual" in printed
     assert f"report: {folder / 'ablations' / 'report.html'}" in printed
+    assert (folder / "ablations" / "report" / "tables" / "ablations.tex").is_file(), "the paper's Table 4"
     assert "completions asked for" in printed
     assert "in money" in printed
     assert by_name["rounds-1"].accuracy == by_name["generators"].accuracy
@@ -235,6 +287,9 @@ def test_some_ablations_are_the_team_and_what_was_asked_for(finished, refused, t
     assert [one.system.name for one in summary.systems] == ["mada", "rounds-3", "homogeneous"]
     assert len(summary.systems[2].system.members) == 4
     assert not (folder / "no-counterfactual").exists(), "critics that nobody asked for are not trained"
+    mada("ablate", "--run", folder, "--systems", "rounds-3", "--out", tmp_path / "elsewhere")
+    table = (tmp_path / "elsewhere" / "report" / "tables" / "ablations.md").read_text()
+    assert "3 rounds" in table, "the paper's Table 4, in the report that was asked for"
 
 
 def test_what_the_bare_model_said_elsewhere_is_used_again(finished, tmp_path):

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from typer.testing import CliRunner
 
 from mada.cli import app, main
+from mada.errors import RecipeError
+from mada.recipe import load_recipe
 from mada.report.reading import read_summary
 from mada.report.sections.headline import headline_table
 from mada.run import Run, StoredRun
@@ -429,13 +432,73 @@ def test_a_typing_mistake_in_a_recipe_is_named_with_what_was_meant(recipe, tmp_p
     assert "training.stepz: unknown key; did you mean 'steps'?" in refused("run", recipe, "training.stepz=3")
 
 
-def test_another_recipe_is_refused_with_what_is_different(recipe, tmp_path, pretended, refused):
+def test_what_no_finished_stage_depends_on_may_change(recipe, tmp_path, pretended):
     mada("run", recipe, "--run", tmp_path / "run", "--until", "split")
-    message = refused("run", recipe, "training.steps=3", "--run", tmp_path / "run")
-    [difference] = [line for line in message.splitlines() if "training.steps" in line]
-    assert "2" in difference
+    mada("run", recipe, "training.steps=3", "--run", tmp_path / "run", "--until", "critics")
+    assert pretended == ["split", "generators", "critic-data", "critics"]
+    assert recipe_in(tmp_path / "run").training.steps == 3
+    mada("run", "--run", tmp_path / "run", 'evaluation.benchmarks=["abacus-hard"]')
+    assert pretended[4:] == ["evaluate", "report"]
+    assert recipe_in(tmp_path / "run").evaluation.benchmarks == ("abacus-hard",)
+
+
+def test_the_command_in_the_message_does_again_what_depends_on_a_change_and_keeps_the_rest(
+    recipe, tmp_path, pretended, refused
+):
+    mada("run", recipe, "--run", tmp_path / "run", "--until", "critics")
+    message = refused("run", recipe, "critics.steps=3", "--run", tmp_path / "run")
+    [difference] = [line for line in message.splitlines() if "critics.steps" in line and "stored" in line]
     assert "3" in difference
-    assert message.rstrip().endswith("start the new one in another folder")
+    assert recipe_in(tmp_path / "run").critics.steps is None
+    kept = marks(tmp_path / "run")
+    pretended.clear()
+    command = shlex.split(message.rpartition(": ")[2])
+    mada(*command[1:])
+    assert pretended == ["critics", "evaluate", "report"]
+    assert recipe_in(tmp_path / "run").critics.steps == 3
+    assert {name: marks(tmp_path / "run")[name] for name in kept if name != "critics"} == {
+        name: mark for name, mark in kept.items() if name != "critics"
+    }
+
+
+def test_a_run_that_is_killed_while_a_change_is_made_never_has_stages_of_two_recipes(
+    recipe, tmp_path, pretended, monkeypatch
+):
+    from mada.run import folder
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    mada("run", recipe, "--run", tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(folder.Run, "clear_stage", killed)
+        CliRunner(env=WIDE).invoke(
+            app, ["run", str(recipe), "seed=5", "--run", str(tmp_path / "run"), "--from", "split"]
+        )
+    assert set(marks(tmp_path / "run")) == set(STAGES)
+    assert recipe_in(tmp_path / "run").seed == 0
+
+
+def test_a_run_without_a_finished_stage_takes_any_recipe(recipe, tmp_path, pretended, monkeypatch):
+    with Run.open(tmp_path / "run", load_recipe(recipe)):
+        pass
+    mada("run", recipe, "seed=5", "data.subset_size=3", "--run", tmp_path / "run")
+    assert tuple(pretended) == STAGES
+    assert StoredRun.read(tmp_path / "run").manifest.seed == 5
+
+
+def test_a_mistake_is_found_before_anything_is_written(recipe, tmp_path, refused):
+    before = snapshot(tmp_path)
+    words = ("run", recipe, "--run", tmp_path / "run", 'evaluation.benchmarks=["abacus-esay"]')
+    assert "abacus-easy" in refused(*words)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_dry_run_prints_the_plan_and_ends_with_what_would_stop_it(recipe, tmp_path):
+    words = ["run", str(recipe), "--run", str(tmp_path / "run"), "--dry-run", 'evaluation.benchmarks=["abacus-esay"]']
+    done = CliRunner(env=WIDE).invoke(app, words)
+    assert "An estimate for" in done.stdout
+    assert isinstance(done.exception, RecipeError)
 
 
 def test_a_run_in_use_is_refused_and_told_who_uses_it(recipe, tmp_path, pretended, refused):

@@ -49,6 +49,13 @@ def test_a_stage_is_announced_and_its_outcome_told():
     ]
 
 
+def test_a_stage_that_warns_is_heard():
+    watch, console = view()
+    best = {"critic-1": {"step": 0, "accuracy": 0.5}}
+    watch.stage_done(mark("critics", best=best, warnings=["critic-1: no step was better\x1b[2J"]))
+    assert shown(console).splitlines()[1] == "    warning: critic-1: no step was better�[2J"
+
+
 @pytest.mark.parametrize(
     ("stage", "summary", "said"),
     [

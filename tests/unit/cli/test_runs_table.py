@@ -173,3 +173,22 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path, refused, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     assert refused("runs").startswith("mada: runs: no such folder")
+
+
+def test_names_are_whole_however_narrow_the_window_is(make, tmp_path):
+    name = "a-run-with-a-name-that-is-as-long-as-people-make-them"
+    make(name, recipe="a recipe with a long name").close()
+    printed = listed(tmp_path / "runs", columns=40)
+    assert f"{tmp_path / 'runs' / name}  a recipe with a long name  " in printed
+    assert "…" not in printed
+
+
+def test_show_without_a_run_shows_the_one_worked_on_last(make, tmp_path, monkeypatch, refused):
+    monkeypatch.chdir(tmp_path)
+    assert "got no run" in refused("show")
+    for name in ("first", "second", "first"):
+        make(name, recipe=name).close()
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "manifest.json").write_text("{")
+    done = CliRunner().invoke(app, ["show"], catch_exceptions=False)
+    assert done.stdout.startswith("first: stopped")

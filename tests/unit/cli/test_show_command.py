@@ -13,6 +13,7 @@ from mada.cli import app
 from mada.cli.training_view import sparkline
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
+from mada.report.run_report import report_markdown
 from mada.run import Run
 
 PLAN = EvaluationPlan(
@@ -81,11 +82,12 @@ def make(tmp_path, monkeypatch):
     return run
 
 
-def trained(folder, role, *, rollouts, validations):
+def trained(folder, role, *, rollouts, validations, spread=True, skipped=0.0):
     """Record a training: of each agent an accuracy for every step, and validations with the one that was kept."""
     (folder / role).mkdir()
+    said = {"truncated_share": skipped, "zero_spread_share": 0.5 if spread else 1.0, "skipped_share": skipped}
     steps = [
-        {"step": step, "agent": agent, "accuracy": value}
+        {"step": step, "agent": agent, "accuracy": value, **said}
         for agent, values in rollouts.items()
         for step, value in enumerate(values, start=1)
     ]
@@ -158,6 +160,33 @@ def test_a_training_without_an_evaluation(make):
         "",
         "not evaluated yet",
     ]
+
+
+NOT_IMPROVED = {"a": [(0.25, True), (0.25, False)]}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        ({"rollouts": {"a": [0, 0]}, "spread": False}, ("different rewards", "too hard", "group_size")),
+        ({"rollouts": {"a": [1, 1]}, "spread": False}, ("different rewards", "too easy")),
+        ({"rollouts": {"a": [0.5]}, "skipped": 1.0}, ("skipped", "max_new_tokens")),
+        ({"rollouts": {"a": [0.5, 0.5]}}, ("step 0", "learning_rate")),
+    ],
+)
+def test_a_training_from_which_nothing_was_learnt(make, recorded, words):
+    folder = make("split", "generators")
+    trained(folder, "generators", validations=NOT_IMPROVED, **recorded)
+    [warning] = [line for line in shown("first").splitlines() if line.startswith("warning: a: ")]
+    assert all(word in warning for word in words)
+    assert "**Warning:** a: " in report_markdown(Run.read(folder))
+
+
+def test_a_training_that_goes_on_or_has_improved_gets_no_warning(make):
+    folder = make("split", "critics")
+    trained(folder, "generators", rollouts={"a": [0.5]}, validations=NOT_IMPROVED)
+    trained(folder, "critics", rollouts={"c": [0.5]}, validations={"c": [(0.25, True), (0.5, True)]})
+    assert "warning" not in shown("first")
 
 
 def test_a_training_that_has_only_been_validated(make):

@@ -8,6 +8,7 @@ import pytest
 
 from mada.debate.prompts import CUT_OFF, NO_CONCLUSION, Prompts, render
 from mada.debate.response import Response, StopReason
+from mada.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 QUESTION = r"What is $\frac{1}{2}$ of \{4\}? {question} {response}"
@@ -128,3 +129,25 @@ def test_rendering_with_qwens_own_template():
     assert text.startswith("<|im_start|>system\n")
     assert "<|im_start|>user\nSolve the following math problem" in text
     assert text.endswith("What is 1+1?<|im_end|>\n<|im_start|>assistant\n")
+
+
+@pytest.mark.parametrize(
+    ("template", "complaint"),
+    [
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
+        ("{% for message in %}", "cannot be used"),
+        ("{{ raise_exception('only pictures') }}", "only pictures"),
+        ("{% for n in range(10 ** 9) %}{% endfor %}", "cannot be used"),
+        ("{{ 1 / 0 }}", "division"),
+        ("{{ 'x' * 3000000 }}", "3,000,000 characters"),
+        (
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% set c = b %}{% endfor %}{% endfor %}",
+            "took longer",
+        ),
+    ],
+)
+def test_an_unsafe_or_runaway_chat_template_is_refused(tiny_tokenizer, monkeypatch, template, complaint):
+    monkeypatch.setattr("mada.debate.prompts.TEMPLATE_SECONDS", 0.2)
+    tiny_tokenizer.chat_template = template
+    with pytest.raises(ModelError, match=complaint):
+        render("q", tokenizer=tiny_tokenizer)

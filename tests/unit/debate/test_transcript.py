@@ -1,4 +1,5 @@
 from dataclasses import FrozenInstanceError
+from html import escape
 
 import pytest
 from pydantic import TypeAdapter
@@ -49,3 +50,17 @@ def test_a_verdict_counts_its_voters():
 def test_a_debate_is_stored_as_json_and_read_back():
     adapter = TypeAdapter(Debate)
     assert adapter.validate_json(adapter.dump_json(whole())) == whole()
+
+
+def test_a_notebook_shows_a_debate_and_runs_nothing_in_it():
+    evil = "</pre><script>alert(1)</script>&amp; $\\href{javascript:x}{y}$"
+    said = Response(f"I say {evil}", evil, 1234, stop="length")
+    debate = Debate(evil).with_round("generator", [Turn(evil, "p", 1, said)])
+    page = debate.with_verdict(Verdict(evil, (Votes(evil, 1),), tie=True))._repr_html_()
+    assert "<script" not in page
+    assert page.count("</pre>") == 1
+    assert page.count(escape(evil)) == 6
+    assert "I say &lt;/pre&gt;" in page
+    assert "1,234 tokens, cut off" in page
+    assert page.startswith('<div class="mathjax_ignore')
+    assert "no answer" in Debate("q").with_verdict(Verdict(None))._repr_html_()

@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
 
 from mada.errors import EvaluationError
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.problems import Problem
 
 SINGLE = PlannedSystem(name="single", title="One agent", generators=("g1",))
 VOTE = PlannedSystem(name="vote", title="Vote of 3", generators=("g1",) * 3, measure="verdict")
@@ -16,12 +18,19 @@ FAMILY = PlannedSystem(name="family", title="Fewer", members=("single", "vote"))
 SYSTEMS = [SINGLE, VOTE, DEBATE, MATCHED, FAMILY]
 
 
+def problem(name):
+    return Problem(question=f"What is {name}?", answer="1", id=name, source="here")
+
+
 def test_a_plan_is_written_and_read():
     plan = EvaluationPlan.of([SINGLE, DEBATE], reference="single", benchmarks=["b", "a"])
-    plan = plan.with_problems({"b": ["p", "q"], "a": ["r"]})
+    plan = plan.with_problems({"b": [problem("p"), problem("q")], "a": [problem("r")]})
     text = plan.to_json()
     common = {"draws": None, "rule": "vote", "measure": "mean", "matched_to": None, "members": [], "shown": True}
-    assert json.loads(text) == {
+    plain = json.loads(text)
+    digests = plain.pop("digests")
+    assert {name: list(known) for name, known in digests.items()} == {"b": ["p", "q"], "a": ["r"]}
+    assert plain == {
         "systems": [
             {
                 "name": "single",
@@ -47,6 +56,18 @@ def test_a_plan_is_written_and_read():
         "benchmarks": ["b", "a"],
     }
     assert EvaluationPlan.from_json(text) == plan
+
+
+def test_a_problem_with_another_question_or_answer_is_named():
+    plan = EvaluationPlan.of([SINGLE], reference="single", benchmarks=["b"])
+    p, q = problem("p"), problem("q")
+    first = plan.with_problems({"b": [p, q]})
+    assert first.changed_problems(plan) == [], "a plan of an older mada knows no digests"
+    assert plan.with_problems({"b": [q, p]}).changed_problems(first) == []
+    assert plan.with_problems({"b": [p, replace(q, answer="0")]}).changed_problems(first) == ["b/q"]
+    assert plan.with_problems({"b": [replace(p, question="?"), q]}).changed_problems(first) == ["b/p"]
+    assert plan.with_problems({"b": [p]}).changed_problems(first) == ["b/q"]
+    assert plan.with_problems({"b": [p, q, problem("r")]}).changed_problems(first) == ["b/r"]
 
 
 def test_families_are_shown_and_not_held():

@@ -12,7 +12,7 @@ import mada.run.manifest
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
 from mada.debate.window import WindowError
-from mada.errors import EngineError, RunError
+from mada.errors import EngineError, EvaluationError, RunError, UnansweredError
 from mada.evaluation.effort import Meter
 from mada.evaluation.kinds import agents_alone, debate_of, judged, vote_of
 from mada.evaluation.matching import share_out
@@ -59,6 +59,7 @@ class Speaker:
 
     name: str
     refuses: str | None = None
+    unanswered: str | None = None
     fails_at: int | None = None
     insists_on: str | None = None
     varies: bool = False
@@ -69,6 +70,8 @@ class Speaker:
         await asyncio.sleep(0)
         if self.refuses and self.refuses in question:
             raise WindowError("the question does not fit")
+        if self.unanswered and self.unanswered in question:
+            raise UnansweredError("the server fails")
         if self.fails_at is not None and len(self.asked) > self.fails_at:
             raise EngineError("out of memory")
         said = self.insists_on or (seen[0].answer if seen else str(3 + seed_for(seed, self.name) % 3))
@@ -93,7 +96,7 @@ class Session:
         self.speakers = {name: Speaker(name) for name in ("g", "h", "c", "g as judge")}
         self.speakers |= {speaker.name: speaker for speaker in speakers}
 
-    def hold(self, *, at_once=4, systems=None):
+    def hold(self, *, at_once=4, systems=None, fail_on_error=0.0):
         with Run.open(self.folder, Recipe()) as run:
             queue = Queue(
                 run,
@@ -102,6 +105,7 @@ class Session:
                 seeds=SEEDS,
                 grader=self.grader,
                 progressed=lambda done, of, note: self.progress.append((done, of, note)),
+                fail_on_error=fail_on_error,
             )
             seat = self.speakers.__getitem__
             asyncio.run(queue.hold(systems or self.plan.held, seat=seat, at_once=at_once, meter=self.meter))
@@ -336,6 +340,29 @@ def test_a_question_that_does_not_fit_is_wrong_and_counted_and_stops_nothing(ses
             assert (score.correct, score.verdict_correct) == (((False,),), False)
     [turn, *_] = next(one for one in held.transcripts if one.problem == "p1").debate.rounds[0].turns
     assert turn == Turn("g", "", 0, Response("", None, 0, stop="length"))
+
+
+def test_a_question_that_a_server_fails_to_answer_is_wrong_and_counted(session):
+    plan = EvaluationPlan.of([SINGLE, DEBATE], reference="debate")
+    held = session(plan=plan, speakers=[Speaker("g", unanswered="question 1")]).hold(fail_on_error=1.0)
+    assert len(held.scores) == 2 * QUESTIONS
+    assert {score.problem for score in held.scores if score.failed} == {"p1"}
+    for score in held.scores:
+        assert (score.unfit, score.truncated) == (0, 0)
+        assert not (score.failed and score.system == "single" and score.verdict_correct)
+    [turn, *_] = next(one for one in held.transcripts if one.problem == "p1").debate.rounds[0].turns
+    assert turn.response == Response("", None, 0, stop="failed")
+
+
+def test_too_many_failures_end_it_and_a_server_that_is_well_again_finishes_it(session):
+    plan = EvaluationPlan.of([SINGLE], reference="single")
+    broken = session(plan=plan, speakers=[Speaker("g", unanswered="question")])
+    with pytest.raises(EvaluationError, match=r"more than 2 of .*--fail-on-error"):
+        broken.hold(at_once=1, fail_on_error=1.5 / QUESTIONS)
+    assert [score.failed for score in broken.scores] == [1, 1]
+    again = session(plan=plan).hold(fail_on_error=1.5 / QUESTIONS)
+    assert sum(score.failed for score in again.scores) == 2
+    assert len(again.scores) == QUESTIONS
 
 
 def test_any_other_error_ends_it_and_what_is_finished_is_kept(session):

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from mada.errors import RunError
-from mada.evaluation.samples import Sample, SampleStore
+from mada.evaluation.samples import Sample, Sampled, SampleStore, open_samples
 from mada.evaluation.sharing import Wish
 from mada.models.engines import Completion, Sampling
-from mada.run import Records, StoredRecords
+from mada.run import Records, Run, StoredRecords
 
 SAMPLING = Sampling(max_tokens=8, temperature=0.5, top_p=0.75, top_k=20, stop_tokens=(2,), seed=3)
 WISH = Wish("a", (1, 2), SAMPLING, 1)
@@ -182,12 +182,54 @@ def test_of_two_samples_for_one_wish_the_runs_own_counts(opened):
     assert store.of_model(SPEAKERS).find(WISH) == [SECOND]
 
 
-def test_a_line_that_is_no_sample_is_an_error_when_it_is_wanted_and_no_sooner(opened):
-    records = opened()
-    memory(records).keep(WISH, [FIRST])
+def flipped(line, field):
+    """Change one character of a field's value."""
+    place = line.index(f'"{field}":'.encode()) + len(field) + 5
+    return line[:place] + bytes([line[place] ^ 1]) + line[place + 1 :]
+
+
+DAMAGES = {
+    **{field: lambda line, field=field: flipped(line, field) for field in ("key", "tokens", "log_probs", "stop")},
+    "length": lambda line: line.replace(b'"length":3', b'"length":2'),
+    "cut": lambda line: line[:90] + b"\n",
+    "no JSON": lambda line: line[:-3] + b"\xff\x00\n",
+    "not even a key": lambda line: b"\x00" * 40 + b"\n",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_a_damaged_sample_is_dropped_counted_and_sampled_again(opened, damage, is_earlier):
+    records = opened("earlier" if is_earlier else "samples")
+    other = replace(WISH, agent="b")
+    for wish in (WISH, other):
+        memory(records).keep(wish, [FIRST])
     records.close()
-    records.path.write_text(records.path.read_text().replace('"stop":"end"', '"stop":"then"'))
-    own = memory(opened())
-    assert own.find(replace(WISH, agent="b")) is None
-    with pytest.raises(RunError, match="not a Sample: stop"):
-        own.find(WISH)
+    first, second = records.path.read_bytes().splitlines(keepends=True)
+    changed = DAMAGES[damage](first)
+    assert changed != first
+    records.path.write_bytes(changed + second)
+    own = opened()
+    store = SampleStore(own, earlier=[StoredRecords(records.path, Sample)] if is_earlier else [])
+    found = store.of_model(SPEAKERS)
+    assert (found.find(WISH), found.find(other)) == (None, [FIRST])
+    assert store.damaged == (0 if damage == "key" else 1), "a sample under another key is one that nobody wants"
+    found.keep(WISH, [SECOND])
+    assert found.find(WISH) == [SECOND]
+    assert memory(opened()).find(WISH) == [SECOND], "the newer one counts"
+
+
+class Recipe(BaseModel):
+    seed: int = 1
+
+
+def test_a_file_that_is_damaged_at_its_end_loses_only_what_is_damaged(tmp_path):
+    with Run.open(tmp_path / "run", Recipe()) as run:
+        memory(open_samples(run)).keep(WISH, [FIRST])
+    path = tmp_path / "run" / "records" / "samples.jsonl"
+    path.write_bytes(path.read_bytes() + b"\xff\x00\n" * 3)
+    assert Sampled.of(StoredRecords(path, Sample)) == Sampled(1, 3)
+    with Run.open(tmp_path / "run", Recipe()) as run:
+        samples = open_samples(run)
+        assert memory(samples).find(WISH) == [FIRST]
+        assert len(samples) == 1

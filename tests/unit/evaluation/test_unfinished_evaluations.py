@@ -10,6 +10,7 @@ from mada.errors import EvaluationError
 from mada.evaluation.grid import Grid, LeftOut, place_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
+from mada.problems import Problem
 
 FIRST = PlannedSystem(name="first", title="First", generators=("g",))
 SECOND = PlannedSystem(name="second", title="Second", generators=("g",), shown=False)
@@ -142,7 +143,12 @@ def test_the_plan_knows_of_questions_that_nobody_has_begun():
     """The first seed looks whole after every question that all systems have answered; by the plan it is not."""
     begun = [one for one in SCORES if one.seed == 0 and one.problem != "l2"]
     assert Grid.of_finished(begun, PLAN)[1] == LeftOut(), "without the number of problems nobody could tell"
-    counted = PLAN.with_problems({"small": ["s1"], "large": ["l1", "l2"]})
+    counted = PLAN.with_problems(
+        {
+            name: [Problem(question="?", answer="1", id=one, source="here") for one in ids]
+            for name, ids in {"small": ["s1"], "large": ["l1", "l2"]}.items()
+        }
+    )
     assert counted.problems == {"small": 1, "large": 2}
     assert Grid.of_finished(begun, counted) == (None, LeftOut((0,)))
     grid, left_out = Grid.of_finished([one for one in SCORES if one.seed == 0] + [SCORES[-1]], counted)

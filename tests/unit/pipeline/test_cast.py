@@ -1,17 +1,22 @@
 """Who is seated on which model, with what of it; and in which order models are loaded."""
 
 import asyncio
+import shutil
 
 import pytest
 
+from mada.errors import RunError
 from mada.evaluation.samples import Sample, SampleStore
-from mada.pipeline.cast import Member, seated
+from mada.models.loading import EMBEDDED
+from mada.pipeline.cast import Member
+from mada.pipeline.cast import seated as take_seats
 from mada.pipeline.contest import hold_contest
 from mada.pipeline.evaluations import contest_of_file
 from mada.pipeline.observing import SilentRunObserver
 from mada.recipe.evaluation_file import evaluation_of
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import Records, Run
+from mada.team.seats import adapter_folders
 from mada.team.settings import DebateSettings
 
 NANO, SHORT = ModelSection(name="mada-nano"), ModelSection(name="mada-nano", window=64)
@@ -25,7 +30,7 @@ def store(tmp_path):
 
 def seats_of(cast, agents, store, look):
     async def take():
-        async with seated(cast, agents, settings=DebateSettings(), engine=EngineSection(), store=store) as seats:
+        async with take_seats(cast, agents, settings=DebateSettings(), engine=EngineSection(), store=store) as seats:
             return await look(seats)
 
     return asyncio.run(take())
@@ -67,8 +72,6 @@ def test_agents_on_one_model_share_it_and_a_judge_is_asked_in_its_own_way(script
 
 
 def test_the_same_adapter_elsewhere_is_the_same_speaker(scripted, store, adapter_files, tmp_path):
-    import shutil
-
     engines = scripted(lambda agent, prompt, seed: "4")
     copy = shutil.copytree(adapter_files["first"], tmp_path / "copy")
 
@@ -78,6 +81,47 @@ def test_the_same_adapter_elsewhere_is_the_same_speaker(scripted, store, adapter
     for folder in (adapter_files["first"], copy, adapter_files["second"]):
         seats_of({"agent": Member(NANO, folder)}, ["agent"], store, ask)
     assert [len(engine.requests) for engine in engines] == [1, 0, 1]
+
+
+def test_weights_that_were_overwritten_are_another_speaker(scripted, store, tmp_path):
+    engines = scripted(lambda agent, prompt, seed: "4")
+    folder = shutil.copytree(EMBEDDED["mada-nano"], tmp_path / "model")
+    weights = folder / "model.safetensors"
+    model = ModelSection(name=str(folder))
+
+    async def ask(seats):
+        await seats.seat("agent").answer("What is 2 + 2?", (), seed=1)
+        return seats.inputs
+
+    first = seats_of({"agent": Member(model)}, ["agent"], store, ask)
+    assert seats_of({"agent": Member(model)}, ["agent"], store, ask) == first
+    content = bytearray(weights.read_bytes())
+    content[-2] ^= 1
+    weights.write_bytes(content)
+    other = seats_of({"agent": Member(model)}, ["agent"], store, ask)
+    assert other.keys() == first.keys() == {f"weights of {folder}"}
+    assert other != first
+    assert [len(engine.requests) for engine in engines] == [1, 0, 1]
+
+
+def test_a_damaged_adapter_of_a_run_is_named(scripted, store, tiny, opened, seated):
+    scripted(lambda agent, prompt, seed: "4")
+    context = opened(tiny())
+    with context.run.stage("generators") as stage:
+        seated(context)
+        stage.note_results(context.run.folder.glob("adapters/*/*"))
+    weights = context.adapter("generator-1") / "adapter_model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-2] ^= 1
+    weights.write_bytes(content)
+
+    async def look(seats):
+        pass
+
+    with pytest.raises(RunError, match=r"generator-1.*is damaged"):
+        seats_of({"agent": Member(NANO, context.adapter("generator-1"))}, ["agent"], store, look)
+    with pytest.raises(RunError, match=r"generator-1.*is damaged"):
+        adapter_folders(context.run, ["generator-2", "generator-1"])
 
 
 def test_matched_systems_wait_until_the_length_of_their_samples_is_known(scripted, tmp_path):

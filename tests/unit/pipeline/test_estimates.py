@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from mada.learning.settings import TrainingSettings
 from mada.pipeline.advice import advice
 from mada.pipeline.calls import Calls
 from mada.pipeline.estimates import (
@@ -22,6 +21,7 @@ from mada.pipeline.machine import H200_BYTES, Machine
 from mada.pipeline.quantities import in_bytes, in_millions, in_time
 from mada.pipeline.throughput import CPU, GIB, H200, Shape
 from mada.recipe import load_recipe
+from mada.recipe.training import TrainingSettings
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "performance.md").read_text()
 ON_H200 = Machine("one H200", True, H200_BYTES, H200)
@@ -85,7 +85,7 @@ def test_long_prompts_are_learnt_from_once():
     alone = replace(critics, share_prompt=1)
     assert setting.prompt(critics, 1.0) == 128 + 1536
     assert seconds(critics) == pytest.approx(seconds(alone) * (512 + 1664 / 8) / (512 + 1664))
-    again = replace(SETTINGS, gradient_checkpointing=True)
+    again = SETTINGS.model_copy(update={"gradient_checkpointing": True})
     assert seconds(critics, again) == pytest.approx(seconds(alone, again))
     assert seconds(replace(alone, share_prompt=2, responses=0)) == pytest.approx(seconds(replace(alone, responses=0)))
 
@@ -150,7 +150,7 @@ def test_learning_counts_what_the_settings_ask_for():
     tokens = 48 * (128 + 512) * H200.shape.products(640) / H200.shape.products(1024)
 
     def seconds(**changes):
-        return learning_seconds(ROLLOUTS, MEASURED, replace(SETTINGS, **changes), share=1.0)
+        return learning_seconds(ROLLOUTS, MEASURED, SETTINGS.model_copy(update=changes), share=1.0)
 
     assert seconds(kl_coefficient=0.0) == pytest.approx(tokens / 44_540)
     assert seconds() == pytest.approx(tokens / 32_811)
@@ -178,7 +178,7 @@ def test_a_micro_batch_is_its_limit_or_its_longest_sequence_or_all_there_is():
         return micro_batch_of(calls, wide, settings, share=1.0).tokens
 
     assert tokens(ROLLOUTS) == 16_384
-    assert tokens(ROLLOUTS, replace(SETTINGS, micro_batch_tokens=2048)) == 2048
+    assert tokens(ROLLOUTS, SETTINGS.model_copy(update={"micro_batch_tokens": 2048})) == 2048
     assert tokens(replace(ROLLOUTS, most=30_000)) == 30_128
     assert tokens(replace(ROLLOUTS, at_once=4)) == 4 * 640
     memory = memory_of(wide, [(ROLLOUTS, SETTINGS), (replace(ROLLOUTS, most=30_000), SETTINGS)])
@@ -224,7 +224,7 @@ def test_advice_about_a_micro_batch_that_is_too_large():
     fits = int((40 * GIB - held) / H200.activation_bytes)
     assert said.startswith("Training does not fit: a micro-batch of 12,288 tokens takes 35.7 GB beside ")
     assert f"training.micro_batch_tokens = {fits} would fit" in said
-    assert advised(small, ROLLOUTS, replace(SETTINGS, micro_batch_tokens=fits)) == []
+    assert advised(small, ROLLOUTS, SETTINGS.model_copy(update={"micro_batch_tokens": fits})) == []
 
 
 def test_advice_about_a_single_sequence_that_is_too_long():
@@ -239,7 +239,7 @@ def test_advice_about_a_single_sequence_that_is_too_long():
     window = int((H200_BYTES - 4 * wide.slot(long)) / H200.activation_bytes) // 1024 * 1024
     assert "makes learning 1.7 times as long; without it the learner turns to it when memory runs out." in said
     assert f"Or: model.window = {window} would fit; debates are shortened" in said
-    assert advised(wide, long, replace(SETTINGS, gradient_checkpointing=True)) == []
+    assert advised(wide, long, SETTINGS.model_copy(update={"gradient_checkpointing": True})) == []
 
 
 def test_advice_about_a_base_or_a_row_that_does_not_fit():

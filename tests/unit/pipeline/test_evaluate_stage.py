@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import shutil
 
 import pytest
 
 from mada.evaluation.plan import EvaluationPlan
+from mada.models.adapters import AdapterStack, Lora, save_adapter
+from mada.models.loading import load_base
 from mada.pipeline.evaluate import cast_of, evaluate, systems_of
 from mada.problems import load_problems
 from mada.report.reading import read_summary
+from mada.team.seats import team_seats
 
 BENCHMARKS = ("abacus-easy", "abacus-medium")
 DEFAULT = ("single", "debate", "vote", "untrained-vote", "generators", "trained-vote", "mada")
@@ -168,6 +172,22 @@ def test_the_cast_is_the_base_a_judge_and_the_trained_seats(tiny, tmp_path):
     assert (cast["base"].is_judge, cast["judge"].is_judge) == (False, True)
     assert cast["critic-1"].adapter == tmp_path / "adapters" / "critic-1"
     assert {member.model.name for member in cast.values()} == {"mada-nano"}
+
+
+@pytest.mark.parametrize(("blank", "called"), [(0, "trained"), (1, "partly trained"), (3, "step-0")])
+def test_generators_that_learnt_nothing_are_not_called_trained(tiny, tmp_path, adapter_files, blank, called):
+    recipe = tiny()
+    stack = AdapterStack.attach(load_base("mada-nano", device="cpu").model, ("blank",), Lora(4, 8.0, dropout=0.0))
+    cast = cast_of(recipe, tmp_path)
+    for number, seat in enumerate(team_seats(recipe)[0]):
+        folder = tmp_path / "adapters" / seat
+        shutil.copytree(adapter_files["first"], folder)
+        if number < blank:
+            save_adapter(stack, "blank", folder, base_name="mada-nano")
+    assert [cast[seat].trained > 0 for seat in team_seats(recipe)[0]] == [False] * blank + [True] * (3 - blank)
+    titles = {system.name: system.title for system in systems_of(recipe, cast)}
+    assert titles["generators"] == f"generators, {called}"
+    assert titles["trained-vote"].startswith(f"{called} vote")
 
 
 @pytest.mark.parametrize("critics", [0, 3])

@@ -30,7 +30,7 @@ def nothing_is_loaded(monkeypatch):
 
 def adapter(folder: Path, numbers: int) -> str:
     """An adapter file with so many numbers; nothing else of it is looked at here."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     save_file({"a": torch.zeros(numbers - 2), "b": torch.zeros(1, 2)}, folder / "adapter_model.safetensors")
     return str(folder)
 
@@ -200,6 +200,21 @@ def test_the_papers_public_baselines(tmp_path, monkeypatch):
     assert all(len(system.agents) == 1 and len(system.generators) == 3 for system in by_name.values() if system.critics)
     assert len(models_of(contest.cast, tuple(contest.cast))) == 6
     assert (contest.seeds, contest.plan.benchmarks) == (10, BENCHMARKS)
+
+
+def test_a_run_that_has_not_trained_its_adapter_is_told_from_one_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    adapter(tmp_path / "runs" / "half" / "adapters" / "generator-1", 10)
+    (tmp_path / "runs" / "half" / "adapters" / "generator-1" / "adapter_config.json").touch()
+    names = ["half/adapters/generator-1", "half/adapters/critic-1", "none/adapters/generator-1"]
+    agents = {str(place): {"model": "m", "adapter": f"runs/{name}"} for place, name in enumerate(names)}
+    with pytest.raises(AdapterError) as refused:
+        contest_of_file(recipe([{"kind": "single", "agents": list(agents)}], agents=agents))
+    assert [line.strip().split(";")[0] for line in str(refused.value).splitlines()] == [
+        "2 runs are missing:",
+        "runs/half has no adapter for critic-1 yet",
+        "runs/none: no such run, but its generator-1 should answer here",
+    ]
 
 
 def test_an_adapter_that_is_nowhere(monkeypatch):

@@ -76,6 +76,31 @@ def test_stages_from_one_to_another(tiny):
         chosen(recipe, first="critics", last="split")
 
 
+RESULTS = sorted(
+    name
+    for stage, files in FILES.items()
+    if stage != "report"
+    for name in files
+    if "metrics" not in name
+    if "checkpoints" not in name
+)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_one_flipped_bit_in_a_finished_stages_result_is_named(tiny, opened, pretended, name):
+    context = opened(tiny(*ALL))
+    run_recipe(context.run, context.recipe, watch=context.watch)
+    run_recipe(context.run, context.recipe, watch=context.watch)
+    file = context.run.path(name)
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(RunError, match=f"{name} is damaged"):
+        run_recipe(context.run, context.recipe, watch=context.watch)
+    [stage] = [stage for stage, files in FILES.items() if name in files]
+    run_recipe(context.run, context.recipe, watch=context.watch, first=stage)
+
+
 class RefersToItself:
     def __init__(self):
         self.itself = self

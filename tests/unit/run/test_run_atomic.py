@@ -209,8 +209,20 @@ def test_only_the_temporaries_of_killed_processes_are_removed(tmp_path: Path) ->
     kept = [tmp_path / "a.partial", tmp_path / ".hidden.partial", tmp_path / "deep" / "data.json"]
     for path in [*leftovers, *kept]:
         path.write_text("x")
-    (tmp_path / ".aaaaaaaaaaaaaaaa.partial").mkdir()
+    half = tmp_path / "deep" / ".aaaaaaaaaaaaaaaa.partial"
+    half.mkdir()
+    (half / "adapter.safetensors").write_text("x")
     remove_leftovers(tmp_path)
-    assert not any(path.exists() for path in leftovers)
+    assert not any(path.exists() for path in (*leftovers, half))
     assert all(path.exists() for path in kept)
-    assert (tmp_path / ".aaaaaaaaaaaaaaaa.partial").is_dir()
+
+
+def test_what_a_run_within_is_writing_is_left_alone(tmp_path: Path) -> None:
+    partial = tmp_path / "ablations" / "records" / ".0123456789abcdef.partial"
+    partial.parent.mkdir(parents=True)
+    for path in (partial, tmp_path / "manifest.json", tmp_path / "ablations" / "manifest.json"):
+        path.write_text("x")
+    remove_leftovers(tmp_path, unless_beside="manifest.json")
+    assert partial.exists()
+    remove_leftovers(tmp_path / "ablations", unless_beside="manifest.json")
+    assert not partial.exists()

@@ -489,3 +489,18 @@ def test_the_manifest_is_readable_json(folder: Path) -> None:
     text = (folder / "manifest.json").read_text()
     assert text.startswith('{\n  "format": 1,\n  "name": "first",\n  "seed": 17,\n')
     assert json.loads(text)["recipe"] == {"seed": 17, "rate": 1e-6}
+
+
+def test_inputs_that_changed_are_refused_by_name(folder: Path) -> None:
+    with Run.open(folder, Recipe()) as run:
+        run.check_inputs("train", {"weights": "1"})
+        run.check_inputs("evaluate", {"benchmark": "2", "weights": "1"})
+    with Run.open(folder, Recipe()) as run:
+        run.check_inputs("evaluate", {"benchmark": "2", "adapter": "3"})
+        with pytest.raises(RunError, match=r"in: benchmark, weights;"):
+            run.check_inputs("report", {"benchmark": "7", "weights": "7", "adapter": "3", "new": "4"})
+        run.clear_stage("evaluate")
+        run.check_inputs("evaluate", {"benchmark": "7"})
+        with pytest.raises(RunError, match="weights"):
+            run.check_inputs("evaluate", {"weights": "7"})
+    assert Run.read(folder).manifest.inputs == {"train": {"weights": "1"}, "evaluate": {"benchmark": "7"}}

@@ -111,6 +111,7 @@ def test_a_manifest_reads_back_as_it_was_written(tmp_path: Path, manifest: Manif
         "recipe_digest",
         "recipe",
         "sessions",
+        "inputs",
         "started_at",
         "ended_at",
     ]

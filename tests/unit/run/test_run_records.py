@@ -470,3 +470,17 @@ def test_a_forked_child_may_not_append(path: Path, monkeypatch: pytest.MonkeyPat
                 records.append(A)
         records.append(B)
     assert list(StoredRecords(path, Reply)) == [B]
+
+
+@pytest.mark.parametrize("garbage", [b'{"gar\xffbage\n', b"\n", b'{"text":1}\n'])
+def test_garbage_in_the_middle_is_named_by_its_line_however_it_is_reached(tmp_path: Path, garbage: bytes) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(LINE_A + garbage + LINE_A)
+    stored = StoredRecords(path, Reply)
+    with pytest.raises(RunError, match=r"r\.jsonl:2:"):
+        list(stored)
+    _, (second, _), (third, _) = stored.lines()
+    with pytest.raises(RunError, match=r"r\.jsonl:2:"):
+        stored.at(second)
+    assert stored.at(third) == A
+    assert path.read_bytes() == LINE_A + garbage + LINE_A

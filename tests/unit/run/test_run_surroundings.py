@@ -131,3 +131,32 @@ def test_the_processors_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cp
 )
 def test_the_command_is_kept_without_secrets(arguments: list[str], shown: list[str]) -> None:
     assert command_line(arguments) == tuple(shown)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "engine.url=http://name:geheimGEHEIM@host/v1",
+        "engine.url=http://host/v1?api_key=geheimGEHEIM",
+        "note=geheimGEHEIM0123456789abcdef",
+        "eyJgeheimGEHEIM.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+    ],
+)
+def test_secrets_are_masked_by_their_shape(word):
+    [_, shown] = command_line(["mada", word])
+    assert "geheimGEHEIM" not in shown
+    assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "model.name=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
+        "model.revision=0123456789abcdef0123456789abcdef01234567",
+        "recipes/baselines/deepscaler-lora.toml",
+        "training.gradient_checkpointing=true",
+        "What is 3 = 4?",
+    ],
+)
+def test_names_and_commits_are_no_secrets(word):
+    assert command_line(["mada", word]) == ("mada", word)

@@ -155,14 +155,17 @@ def test_half_a_character_is_refused(team):
         team.debate_sync("\udcff")
 
 
-def test_the_synchronous_twin_points_to_await_inside_a_loop(team):
-    async def inside():
-        with pytest.raises(DebateError, match=r"use await team\.debate"):
-            team.debate_sync("q")
-        with pytest.raises(DebateError, match=r"use await team\.close"):
-            team.close_sync()
+def test_synchronous_calls_work_inside_a_running_loop_as_in_a_notebook(model_folder):
+    async def cell():
+        with Team.untrained(str(model_folder), device="cpu", generators=1, critics=1, max_new_tokens=8) as team:
+            awaited = await team.debate("q")
+            assert team.debate_sync("q") == awaited == await team.debate("q")
+            with pytest.raises(DataError, match="half"):
+                team.debate_sync("\udcff")
+        with pytest.raises(GradingError, match="closed"):
+            team.grader.compare([("4", "4")])
 
-    asyncio.run(inside())
+    asyncio.run(cell())
 
 
 def test_seats_that_do_not_go_together_are_refused(model_folder):

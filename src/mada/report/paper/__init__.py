@@ -32,7 +32,8 @@ def _tables(source: Source) -> Iterator[Table]:
     lineup = None if grid is None else Lineup.of(summary_of(grid))
     if grid is not None and lineup is not None:
         yield from _main(grid, lineup)
-    if source.ablations is not None and (ablations := ablations_of(summary_of(source.ablations))):
+    ablated = source.ablations or grid  # of a run they lie in a folder within; `mada ablate` itself has them as its own
+    if ablated is not None and (ablations := ablations_of(summary_of(ablated))):
         yield ablations_table(ablations)
     if grid is not None and lineup is not None and (single := single_agents_of(grid, lineup)):
         yield single_agents_table(single)

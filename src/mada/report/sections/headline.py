@@ -68,6 +68,8 @@ def replies_table(summary: Summary) -> Table:
     }
     if any(one.unfit for one in summary.systems):
         shares["replies never given: no room for the question"] = [one.unfit for one in summary.systems]
+    if any(one.failed for one in summary.systems):
+        shares["replies that the server failed to give"] = [one.failed for one in summary.systems]
     texts = zip(*(map(share_text, column) for column in shares.values()), strict=True)
     rows = tuple(row(one.system.title, cells) for one, cells in zip(summary.systems, texts, strict=True))
     columns = (Column("system", "text"), *map(Column, shares))
@@ -113,7 +115,14 @@ def _notes(summary: Summary) -> tuple[str, ...]:
         "calls, tokens: model calls and generated tokens per question. critics improve, damage: share of all questions "
         "on which the vote of the first round is wrong and the verdict right, and the other way round.",
         *_budgets(summary.systems),
+        *_failures(summary.systems),
     )
+
+
+def _failures(systems: Sequence[SystemSummary]) -> Sequence[str]:
+    """Say which results a server has spoilt, wherever the headline table is shown."""
+    shares = [f"{one.system.title} {100 * one.failed:.2f} %" for one in systems if one.failed]
+    return [f"Replies that the server failed to give, counted as wrong: {', '.join(shares)}."] if shares else []
 
 
 def _measures(systems: Sequence[SystemSummary]) -> str:

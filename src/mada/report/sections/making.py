@@ -16,6 +16,7 @@ def making_section(source: Source) -> Section:
     blocks: list[Block] = []
     if marks:
         blocks.append(_stages(marks))
+        blocks += _data(marks)
     blocks += _surroundings(manifest.sessions[-1])
     sessions = len(manifest.sessions)
     if sessions > 1:
@@ -32,6 +33,14 @@ def _stages(marks: Sequence[StageMark]) -> Table:
     rows = tuple(row(mark.name, [duration(mark.seconds)]) for mark in marks)
     total = row("all", [duration(sum(mark.seconds for mark in marks))])
     return Table("stages", "Stages", (Column("stage", "text"), Column("time")), (rows, (total,)))
+
+
+def _data(marks: Sequence[StageMark]) -> Iterator[Paragraph]:
+    """Say what became of the training rows."""
+    for mark in marks:
+        counts = [f"{name} {count:,}" for name, count in mark.summary.items() if isinstance(count, int) and count]
+        if mark.name == "split" and counts:
+            yield paragraph(f"Training data: {', '.join(counts)}.")
 
 
 def _surroundings(session: Session) -> Iterator[Paragraph]:

@@ -1,0 +1,130 @@
+"""Preflight: finds a recipe's mistakes before the first stage, so that none is found after hours of training.
+
+Every source of problems is read, and the model's configuration, tokenizer and chat template. No weights are loaded.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeVar
+
+from mada.errors import EngineError, MadaError, RecipeError
+from mada.evaluation.plan import EvaluationPlan
+from mada.models.chat import load_chat
+from mada.pipeline.engines import chosen_engine, ignored
+from mada.pipeline.evaluate import TEAM, systems_of
+from mada.pipeline.plan import plan_of
+from mada.pipeline.split import cut_problems, load_training_problems, rows_to_skip
+from mada.problems import load_problems
+from mada.problems.hub import stop_asking
+from mada.recipe import Recipe
+from mada.team.agent import check_chat_template
+from mada.team.settings import DebateSettings
+
+T = TypeVar("T")
+_TRAINING = {"screen", "generators", "critic-data", "critics"}
+
+
+def check_recipe(recipe: Recipe, stages: Collection[str]) -> None:
+    """Raise one error that lists, one per line, all that would stop these stages of a recipe."""
+    mistakes = find_mistakes(recipe, stages)
+    if len(mistakes) == 1:
+        raise RecipeError(mistakes[0])
+    if mistakes:
+        raise RecipeError("\n  ".join([f"{len(mistakes)} mistakes, found before any work:", *mistakes]))
+
+
+def find_mistakes(recipe: Recipe, stages: Collection[str]) -> list[str]:
+    """Return what would stop these stages of a recipe, one line each."""
+    checks = _Checks()
+    if "split" in stages or "evaluate" in stages:
+        _check_data(recipe, stages, checks)
+    if "evaluate" in stages:
+        checks.of("evaluation.systems", lambda: _check_systems(recipe))
+    if _TRAINING.intersection(stages) or "evaluate" in stages:
+        checks.of("model", lambda: _check_model(recipe))
+        if not checks.failed("model"):
+            checks.of("engine", lambda: _check_engine(recipe, stages))
+            for sentence in checks.of("lora", lambda: plan_of(recipe).blockers) or ():
+                checks.note("memory", sentence)
+    return checks.mistakes
+
+
+class _Checks:
+    """Runs checks, and keeps what they refuse: one line each, none twice."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+
+    @property
+    def mistakes(self) -> list[str]:
+        return [f"{key}: {text}" for text, key in self._found.items()]
+
+    def of(self, key: str, check: Callable[[], T]) -> T | None:
+        """Run a check; None where it refuses."""
+        try:
+            return check()
+        except MadaError as error:
+            if isinstance(error.__cause__, ConnectionError):
+                stop_asking()
+            self.note(key, str(error))
+            return None
+
+    def note(self, key: str, text: str) -> None:
+        """Keep a mistake; the first key it was found under counts."""
+        self._found.setdefault(" ".join(text.split()), key)
+
+    def failed(self, key: str) -> bool:
+        return key in self._found.values()
+
+
+def _check_data(recipe: Recipe, stages: Collection[str], checks: _Checks) -> None:
+    found_under: dict[str, str] = {}
+    if "evaluate" in stages:
+        found_under |= dict.fromkeys(recipe.evaluation.benchmarks, "evaluation.benchmarks")
+    if "split" in stages:
+        found_under = dict.fromkeys(recipe.data.decontaminate, "data.decontaminate") | found_under
+    for name, key in found_under.items():
+        checks.of(key, lambda name=name: load_problems(name, folder=recipe.data.folder))
+    if "split" not in stages:
+        return
+    problems = checks.of("data.train", lambda: load_training_problems(recipe, skipped=rows_to_skip(recipe)))
+    if problems is not None:
+        # Copies of benchmarks are looked for by the first stage, which takes longer than all checks together.
+        checks.of("data", lambda: cut_problems(recipe, problems))
+
+
+def _check_systems(recipe: Recipe) -> None:
+    there = {system.name: system for system in systems_of(recipe)}
+    missing = [name for name in recipe.evaluation.systems if name not in there]
+    if missing:
+        raise RecipeError(f"got {missing[0]!r}, which needs critics, and this team has none; leave it out")
+    wanted = [there[name] for name in there if name in recipe.evaluation.systems]
+    EvaluationPlan.of(wanted, reference=TEAM, benchmarks=recipe.evaluation.benchmarks)
+
+
+def _check_model(recipe: Recipe) -> None:
+    chat = load_chat(recipe.model.name, revision=recipe.model.revision)
+    check_chat_template(chat.tokenizer)
+    window = DebateSettings.of(recipe).window_of(chat)
+    for mistake in _long_replies(recipe, window):
+        raise RecipeError(mistake)
+
+
+def _long_replies(recipe: Recipe, window: int) -> Iterator[str]:
+    for section in ("training", "inference"):
+        limit = getattr(recipe, section).max_new_tokens
+        if limit >= window:
+            yield (
+                f"{recipe.model.name} has a window of {window:,} tokens, and {section}.max_new_tokens = {limit} "
+                f"leaves no room for a prompt; lower {section}.max_new_tokens"
+            )
+
+
+def _check_engine(recipe: Recipe, stages: Collection[str]) -> None:
+    section = recipe.engine
+    if (section.kind == "openai" or section.url) and _TRAINING.intersection(stages):
+        raise EngineError(
+            "a server cannot sample from adapters that change with every step; leave engine.url out and set "
+            "engine.kind=auto for the training; `mada evaluate --server URL` and `mada debate` can use a server"
+        )
+    window = recipe.model.window or recipe.inference.max_new_tokens
+    chosen_engine(section, recipe.model, window=window, alone=False, noted=ignored)
