@@ -7,13 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mada.evaluation.samples import Sample
+from mada.evaluation.scores import Transcript
 from mada.models.engines import Completion
+from mada.run import StoredRun
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +105,8 @@ def lines(run: Path, name: str) -> list[bytes]:
 
 def transcripts(run: Path) -> tuple[list[Any], list[float]]:
     """All debates, and apart from them how sure replies were of themselves: batches decide the last digits of that."""
-    debates = sorted(map(json.loads, lines(run, "transcripts")), key=lambda one: str([*one.values()][:4]))
+    records = StoredRun.read(run).records("transcripts", Transcript)
+    debates = sorted(map(asdict, records), key=lambda one: str([*one.values()][:4]))
     responses = [turn["response"] for one in debates for row in one["debate"]["rounds"] for turn in row["turns"]]
     return debates, [response.pop("mean_log_prob") for response in responses]
 

@@ -34,6 +34,7 @@ from mada.evaluation.costs import bill_of, costs_of
 from mada.evaluation.effort import EFFORT, Effort
 from mada.evaluation.grid import Grid
 from mada.evaluation.ledger import Ledger, Outcome, Transitions, ledger_of
+from mada.evaluation.scores import Transcript
 from mada.evaluation.summary import Summary
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
@@ -632,16 +633,15 @@ def renamed(names: Sequence[object]) -> list[int | None]:
 
 
 def test_every_debate_is_kept_word_for_word(held: Held, oracle: Oracle) -> None:
-    transcripts = held.lines("transcripts")
+    transcripts = list(held.run.records("transcripts", Transcript))
     assert len(transcripts) == sum(len(oracle.of(name)) for name in DEBATES)
     for one in transcripts:
-        item = oracle.by_place[one["system"], one["benchmark"], one["seed"], one["problem"]]
-        assert one["reference"] == str(item.question.truth)
-        said = [
-            [(turn["prompt"], turn["response"]["text"]) for turn in row["turns"]] for row in one["debate"]["rounds"]
-        ]
+        item = oracle.by_place[one.system, one.benchmark, one.seed, one.problem]
+        assert one.reference == str(item.question.truth)
+        said = [[(turn.prompt, turn.response.text) for turn in row.turns] for row in one.debate.rounds]
         assert said == [[("" if turn.unfit else turn.prompt, turn.text) for turn in row] for row in item.rounds]
-        answer = one["debate"]["verdict"]["answer"]
+        assert one.debate.verdict is not None
+        answer = one.debate.verdict.answer
         assert (None if answer is None else Fraction(answer)) == item.verdict[0]
 
 

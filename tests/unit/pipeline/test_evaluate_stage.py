@@ -3,15 +3,18 @@
 import asyncio
 import json
 import shutil
+from dataclasses import asdict
 
 import pytest
 
 from mada.evaluation.plan import EvaluationPlan
+from mada.evaluation.scores import Transcript
 from mada.models.adapters import AdapterStack, Lora, save_adapter
 from mada.models.loading import load_base
 from mada.pipeline.evaluate import cast_of, evaluate, systems_of
 from mada.problems import load_problems
 from mada.report.reading import read_summary
+from mada.run import StoredRun
 from mada.team.seats import team_seats
 
 BENCHMARKS = ("abacus-easy", "abacus-medium")
@@ -54,6 +57,10 @@ def stage(tiny, opened, seated, engines):
 def lines_of(context, name):
     path = context.run.path(f"records/{name}.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def transcripts_of(context):
+    return [asdict(one) for one in StoredRun.read(context.run.folder).records("transcripts", Transcript)]
 
 
 def places(lines, system):
@@ -106,7 +113,7 @@ def test_accuracies_are_those_of_the_seats(stage):
 def test_systems_draw_the_same_samples_where_they_seat_the_same_model(stage, engines):
     context = stage(EVERYTHING)
     asyncio.run(evaluate(context))
-    transcripts = {(one["system"], one["seed"], one["problem"]): one for one in lines_of(context, "transcripts")}
+    transcripts = {(one["system"], one["seed"], one["problem"]): one for one in transcripts_of(context)}
     texts = {}
     for system in ("debate", "mada"):
         debate = transcripts[system, 1, "abacus-easy/2"]["debate"]
@@ -122,7 +129,7 @@ def test_systems_draw_the_same_samples_where_they_seat_the_same_model(stage, eng
 def test_transcripts_are_kept_of_debates_alone(stage):
     context = stage(EVERYTHING)
     asyncio.run(evaluate(context))
-    transcripts = lines_of(context, "transcripts")
+    transcripts = transcripts_of(context)
     assert {one["system"] for one in transcripts} == {"debate", "mada"}
     assert places(transcripts, "debate") == places(transcripts, "mada") == ITEMS
     references = {one.id: one.answer for name in BENCHMARKS for one in load_problems(name, limit=2)}
