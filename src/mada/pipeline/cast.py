@@ -4,7 +4,7 @@ Agents on one model share its weights, a stack of adapters and an engine. What t
 so nothing is sampled twice.
 """
 
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import StoredRun
 from mada.run.manifest import FILE as MANIFEST
 from mada.team.agent import EngineAgent
-from mada.team.seats import ADAPTERS, stack_of
+from mada.team.seats import ADAPTERS, recipe_of, stack_of, team_seats
 from mada.team.settings import DebateSettings
 
 
@@ -172,15 +172,22 @@ def refuse_untrained(adapters: Iterable[str]) -> None:
     for folder in (Path(name).expanduser() for name in adapters):
         if folder.parent.name == ADAPTERS and not (folder / CONFIG).is_file():
             missing.setdefault(folder.parent.parent, []).append(folder.name)
-    lines = [
-        f"{run} has no adapter for {', '.join(seats)} yet; `mada run --run {run}` continues its training"
-        if run.is_dir()
-        else f"{run}: no such run, but its {', '.join(seats)} should answer here; train it with `mada run`, "
-        "or give the folder where it is"
-        for run, seats in missing.items()
-    ]
+    lines = [_untrained(run, seats) for run, seats in missing.items()]
     if lines:
         raise AdapterError("\n  ".join(lines if len(lines) == 1 else [f"{len(lines)} runs are missing:", *lines]))
+
+
+def _untrained(run: Path, seats: Sequence[str]) -> str:
+    if not (run / MANIFEST).is_file():
+        return (
+            f"{run}: no such run, but its {', '.join(seats)} should answer here; train it with `mada run`, "
+            "or give the folder where it is"
+        )
+    generators, critics = team_seats(recipe_of(StoredRun.read(run)))
+    unknown = [seat for seat in seats if seat not in generators + critics]
+    if unknown:
+        return f"{run} has no {', '.join(unknown)}; its team is {', '.join(generators + critics)}"
+    return f"{run} has no adapter for {', '.join(seats)} yet; `mada run --run {run}` continues its training"
 
 
 def adapter_folder(name: str) -> Path:

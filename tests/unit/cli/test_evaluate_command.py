@@ -5,6 +5,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from mada.cli import app
@@ -126,6 +127,12 @@ def records(folder, name):
 
 
 def test_an_evaluation_file(evaluation_file, tmp_path, finished):
+    # One step may leave the adapter blank, and a blank one counts as untrained.
+    blank = finished.folder / "adapters" / "generator-1"
+    adapter = shutil.copytree(blank, tmp_path / "generator-1")
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    save_file({name: one + 0.001 for name, one in tensors.items()}, adapter / "adapter_model.safetensors")
+    evaluation_file.write_text(evaluation_file.read_text().replace(str(blank), str(adapter)))
     printed = mada("evaluate", evaluation_file, "--out", tmp_path / "out")
     assert "Trained and bare" in printed
     assert f"report: {tmp_path / 'out' / 'report.html'}" in printed
@@ -350,13 +357,16 @@ def test_mistakes_beside_a_file(evaluation_file, refused, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_adapter(evaluation_file, refused, tmp_path, monkeypatch):
+def test_a_missing_adapter(evaluation_file, finished, refused, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     text = evaluation_file.read_text()
     evaluation_file.write_text(text.replace("generator-1", "generator-9"))
-    assert "generator-9: no such folder here, and the Hub does not give it" in refused(
-        "evaluate", evaluation_file, "--out", tmp_path / "out"
-    )
+    message = refused("evaluate", evaluation_file, "--out", tmp_path / "out")
+    assert f"{finished.folder} has no generator-9; its team is generator-1, generator-2, critic-1, critic-2" in message
+    evaluation_file.write_text(text.replace(str(finished.folder), "owner"))
+    assert "owner: no such run" in refused("evaluate", evaluation_file, "--out", tmp_path / "out")
+    evaluation_file.write_text(text.replace(str(finished.folder / "adapters" / "generator-1"), "owner/generator-1"))
+    assert "owner/generator-1: no such folder here" in refused("evaluate", evaluation_file, "--out", tmp_path / "out")
 
 
 def test_an_evaluation_is_no_team(evaluation_file, refused, tmp_path):

@@ -35,9 +35,9 @@ def test_show_prints_the_defaults(run):
 
 def test_show_prints_file_and_overrides(run):
     Path("mine.toml").write_text("lora.rank = 8\n")
-    code, out, err = run("show", "mine.toml", "name=[red]x[/red]", "seed=3", "model.revision=none")
+    code, out, err = run("show", "mine.toml", "name=[red]x", "seed=3", "model.revision=none")
     assert (code, err) == (0, "")
-    assert out.startswith('name = "[red]x[/red]"\nseed = 3\n')
+    assert out.startswith('name = "[red]x"\nseed = 3\n')
     assert "\nrank = 8\n" in out
 
 

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from mada.errors import RunError
 from mada.evaluation.samples import Sample, SampleStore
@@ -81,6 +82,16 @@ def test_the_same_adapter_elsewhere_is_the_same_speaker(scripted, store, adapter
     for folder in (adapter_files["first"], copy, adapter_files["second"]):
         seats_of({"agent": Member(NANO, folder)}, ["agent"], store, ask)
     assert [len(engine.requests) for engine in engines] == [1, 0, 1]
+
+
+def test_a_blank_adapter_counts_as_untrained(adapter_files, tmp_path):
+    first = Member(NANO, adapter_files["first"]).trained
+    assert first > 0
+    blank = shutil.copytree(adapter_files["first"], tmp_path / "blank")
+    file = blank / "adapter_model.safetensors"
+    save_file({name: one * ("lora_A" in name) for name, one in load_file(file).items()}, file)
+    assert (Member(NANO, blank).trained, Member(NANO).trained) == (0, 0)
+    assert Member(NANO, blank, parameters=7).trained == 7
 
 
 def test_weights_that_were_overwritten_are_another_speaker(scripted, store, tmp_path):
