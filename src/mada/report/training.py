@@ -37,7 +37,6 @@ class Learning:
     agent: str
     accuracy: float | None
     truncated_share: float
-    zero_spread_share: float
     skipped_share: float
 
 
@@ -63,16 +62,17 @@ def training_warnings(run: StoredRun, role: str) -> list[str]:
 
 def _warnings(taken: Sequence[Learning], *, kept_first: bool) -> Iterator[str]:
     """Yield why an agent is no better than before, if it is not; the first reason explains the later ones."""
-    if all(one.zero_spread_share == 1 for one in taken):
+    if all(one.skipped_share == 1 for one in taken):
         accuracies = [one.accuracy for one in taken if one.accuracy is not None]
-        remedy = _remedy(fmean(accuracies) if accuracies else None)
-        yield f"nothing to learn from, as no group of completions had different rewards. {remedy}"
-    elif all(one.skipped_share == 1 for one in taken):
         cut_off = fmean(one.truncated_share for one in taken)
-        yield (
-            f"nothing to learn from, as every completion was skipped ({cut_off:.0%} of them cut off at the token "
-            "limit). Raise training.max_new_tokens, or set training.truncated to wrong"
-        )
+        if cut_off >= 0.5:
+            yield (
+                f"nothing to learn from: every completion was skipped, and {cut_off:.0%} of them were cut off at the "
+                "token limit. Raise training.max_new_tokens"
+            )
+        else:
+            remedy = _remedy(fmean(accuracies) if accuracies else None)
+            yield f"nothing to learn from: completions of one prompt never had different rewards. {remedy}"
     elif kept_first:
         yield (
             "no step was better on the validation set than step 0, whose adapter is kept. "

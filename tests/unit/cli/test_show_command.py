@@ -82,10 +82,10 @@ def make(tmp_path, monkeypatch):
     return run
 
 
-def trained(folder, role, *, rollouts, validations, spread=True, skipped=0.0):
+def trained(folder, role, *, rollouts, validations, cut_off=0.0, skipped=0.0):
     """Record a training: of each agent an accuracy for every step, and validations with the one that was kept."""
     (folder / role).mkdir()
-    said = {"truncated_share": skipped, "zero_spread_share": 0.5 if spread else 1.0, "skipped_share": skipped}
+    said = {"truncated_share": cut_off, "zero_spread_share": 1.0, "skipped_share": skipped}
     steps = [
         {"step": step, "agent": agent, "accuracy": value, **said}
         for agent, values in rollouts.items()
@@ -168,9 +168,11 @@ NOT_IMPROVED = {"a": [(0.25, True), (0.25, False)]}
 @pytest.mark.parametrize(
     ("recorded", "words"),
     [
-        ({"rollouts": {"a": [0, 0]}, "spread": False}, ("different rewards", "too hard", "group_size")),
-        ({"rollouts": {"a": [1, 1]}, "spread": False}, ("different rewards", "too easy")),
-        ({"rollouts": {"a": [0.5]}, "skipped": 1.0}, ("skipped", "max_new_tokens")),
+        ({"rollouts": {"a": [0, 0]}, "skipped": 1.0}, ("different rewards", "too hard", "group_size")),
+        ({"rollouts": {"a": [1, 1]}, "skipped": 1.0}, ("different rewards", "too easy")),
+        ({"rollouts": {"a": [0, 0]}, "skipped": 1.0, "cut_off": 0.9}, ("cut off", "90%", "max_new_tokens")),
+        # A counterfactual advantage needs no spread.
+        ({"rollouts": {"a": [1, 1]}, "skipped": 0.5}, ("step 0", "learning_rate")),
         ({"rollouts": {"a": [0.5, 0.5]}}, ("step 0", "learning_rate")),
     ],
 )
