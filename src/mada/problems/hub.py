@@ -4,7 +4,8 @@
 """
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,7 +37,8 @@ def _split(hub: HubName) -> Iterator[Mapping[str, object]]:
     # `datasets` is only partly typed; `Any` stays inside this function.
     library: Any = importlib.import_module("datasets")
     try:
-        found: Any = library.load_dataset(hub.name, hub.config, split=hub.split, revision=hub.revision)
+        with _without_progress_bars(library):
+            found: Any = library.load_dataset(hub.name, hub.config, split=hub.split, revision=hub.revision)
     except Exception as error:  # the loader raises a different type for every layer below it
         raise DataError(
             f"hub:{hub}: cannot be loaded ({_first_line(error)}); check name, config, split and revision; "
@@ -50,6 +52,18 @@ def _split(hub: HubName) -> Iterator[Mapping[str, object]]:
             )
         (found,) = by_name.values()
     return iter(found)
+
+
+@contextmanager
+def _without_progress_bars(library: Any) -> Generator[None]:
+    """Keep `datasets` from drawing a bar per split into notebooks and logs."""
+    shown = not library.are_progress_bars_disabled()
+    library.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            library.enable_progress_bars()
 
 
 def stop_asking() -> None:

@@ -1,7 +1,6 @@
 """`datasets` against a folder on disk: no test here may reach the network."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,14 @@ from mada.problems.hub import HubName, read_hub_rows
 
 
 @pytest.fixture(autouse=True)
-def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
     import huggingface_hub
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    datasets.disable_progress_bars()
-    yield
-    datasets.enable_progress_bars()
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
 @pytest.fixture
@@ -43,6 +39,14 @@ def test_rows_of_a_split_with_their_places(folder: Path) -> None:
 
     assert [row.values["question"] for row in rows] == ["train 0?", "train 1?", "train 2?"]
     assert rows[2].location == f"{folder} (train): row 3"
+
+
+def test_reading_draws_no_bar_and_leaves_others_theirs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    import datasets
+
+    list(read_hub_rows(HubName(str(folder), split="train")))
+    assert capfd.readouterr() == ("", "")
+    assert not datasets.are_progress_bars_disabled()
 
 
 def test_problems_of_a_hub_data_set(folder: Path) -> None:
