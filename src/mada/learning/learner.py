@@ -45,9 +45,9 @@ __all__ = ["AgentReport", "Canary", "CreditedCompletion", "Learner", "UpdateRepo
 CPU_MICRO_BATCH_TOKENS = 8192
 CUDA_MICRO_BATCH_TOKENS = 16384
 # How much the canary may grow beyond its level at a session's first step. Rounding varies from step to step, less than
-# twofold in bfloat16 (about 0.02 nats); in float32 (below 1e-5) it is its floor that counts, a share of the tolerance.
+# twofold in bfloat16 (about 0.02 nats); in float32 (about 3e-7) it is the floor that counts, a share of the tolerance.
 CANARY_GROWTH = 4.0
-CANARY_FLOOR = 1e-3
+CANARY_FLOOR = 1e-4
 # Completions of each agent that the canary looks at while dropout is on: a wrong weight shows in any of them.
 PROBED_COMPLETIONS = 2
 

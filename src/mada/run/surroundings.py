@@ -45,9 +45,15 @@ _SECRET_WORDS = frozenset(
     {"apikey", "auth", "authorization", "bearer", "credential", "credentials", "key"}
     | {"passphrase", "passwd", "password", "pwd", "secret", "token"}
 )
-_TOKEN_FORMS = re.compile(r"\b(hf_|sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA)[\w-]{8,}")
-_RANDOM_TEXT = re.compile(r"(?=[A-Za-z]*\d)(?=[a-z\d]*[A-Z])(?=[A-Z\d]*[a-z])[A-Za-z\d]{20,}|\beyJ[\w-]{8,}\.[\w.-]+")
-"""Letters of both cases and digits in a row, as keys have them and names and commits do not; signed web tokens."""
+_TOKEN_FORMS = re.compile(
+    r"\b(hf_|sk-|gsk_|nvapi-|pypi-|xai-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|(?i:bearer )\s*)[\w.-]{8,}"
+)
+_RANDOM_TEXT = re.compile(
+    r"(?=[A-Za-z]*\d)(?=[a-z\d]*[A-Z])(?=[A-Z\d]*[a-z])[A-Za-z\d]{20,}|\b([a-f\d]{32}|[a-f\d]{64})\b"
+    r"|\beyJ[\w-]{8,}\.[\w.-]+"
+)
+"""Letters of both cases and digits in a row, as keys have them and names do not; as many hexadecimal digits as keys
+have, and commits, with 40, do not; signed web tokens."""
 _ADDRESS_SECRETS = re.compile(r"(?<=://)[^@\s]+(?=@)|(?<=\?)[^\s?]*=[^\s]*")
 _HIDDEN = "***"
 

@@ -537,8 +537,9 @@ def frozen_engine() -> LocalEngine:
 SLOW = SETTINGS.model_copy(update={"learning_rate": 1e-6, "warmup_ratio": 0.0, "schedule": "constant", "steps": 8})
 
 
-def test_an_engine_that_is_never_updated_stops_the_training_at_the_second_step(tmp_path: Path) -> None:
-    setup = Setup(tmp_path, engine=frozen_engine(), settings=SLOW)
+@pytest.mark.parametrize("rate", [1e-4, 1e-6])
+def test_an_engine_that_is_never_updated_stops_the_training_at_the_second_step(tmp_path: Path, rate: float) -> None:
+    setup = Setup(tmp_path, engine=frozen_engine(), settings=SLOW.model_copy(update={"learning_rate": rate}))
     with pytest.raises(LearningError, match=r"step 2: .* version 1 .* version 2"):
         setup.train()
     assert ("step", 1) in setup.watcher.events
@@ -568,8 +569,12 @@ def test_an_engine_that_is_not_updated_after_a_resume_stops_the_training(tmp_pat
     assert [name for name, *_ in resumed.watcher.events if name == "step"] == []
 
 
-def test_the_canary_notices_a_frozen_engine_that_does_not_say_its_version(tmp_path: Path) -> None:
-    settings = SLOW.model_copy(update={"learning_rate": 1e-4, "steps": 30})
+@pytest.mark.parametrize(("rate", "last"), [(1e-4, 1), (1e-5, 1), (1e-6, 3)])
+def test_the_canary_notices_a_frozen_engine_that_does_not_say_its_version(
+    tmp_path: Path, rate: float, last: int
+) -> None:
+    settings = SLOW.model_copy(update={"learning_rate": rate})
     setup = Setup(tmp_path, engine=Unversioned(frozen_engine()), settings=settings)
     with pytest.raises(LearningError, match="first update of this session"):
         setup.train()
+    assert [step for name, step, *_ in setup.watcher.events if name == "step"] == list(range(1, last + 1))

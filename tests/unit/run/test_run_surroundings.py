@@ -140,12 +140,18 @@ def test_the_command_is_kept_without_secrets(arguments: list[str], shown: list[s
         "engine.url=http://host/v1?api_key=geheimGEHEIM",
         "note=geheimGEHEIM0123456789abcdef",
         "eyJgeheimGEHEIM.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "nvapi-geheimGEHEIM-abc",
+        "Bearer geheimGEHEIM",
     ],
 )
 def test_secrets_are_masked_by_their_shape(word):
     [_, shown] = command_line(["mada", word])
     assert "geheimGEHEIM" not in shown
     assert "***" in shown
+
+
+def test_hexadecimal_keys_are_masked():
+    assert command_line(["mada", "0123456789abcdef" * 2, "key-" + "0123456789abcdef" * 4]) == ("mada", "***", "key-***")
 
 
 @pytest.mark.parametrize(
