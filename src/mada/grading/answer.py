@@ -16,24 +16,31 @@ from mada.grading.units import Unit, split_unit
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _BASE = re.compile(
-    r"(?:[a-zA-Z](?:_\{\w+\})?\s*=\s*)?\(?(?P<digits>-?[0-9A-Z]*\d[0-9A-Z]*)\)?"
+    r"(?:[a-zA-Z](?:_\{\w+\})?\s*=\s*)?\(?(?P<digits>-?[0-9A-Z]*\d[0-9A-Z]*(?:\.[0-9A-Z]+)?)\)?"
     r"\s*(?:_\s*|(?=\\text\{\s*(?:in )?base|(?:in )?base))(?P<base>[\w\s{}()\\]{1,40})"
 )
 _BASE_NAME = re.compile(r"(?:in )?(?:base)?\s*(?:(?P<digits>\d{1,3})|(?P<word>[a-z]+))")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}")
 _CLOCK_WITH_SECONDS = re.compile(r"\d{1,2}:\d{2}:\d{2}")
 _COLON = re.compile(
-    r"(?:\\text\{)?\s*(?P<parts>\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)+)\s*(?:\\text\{)?\s*(?P<half>[ap]\.?\s?m\.?)?\s*\}?",
+    r"(?:\\text\{)?\s*(?P<parts>\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)*)\s*"
+    r"(?:\\text\{)?\s*(?P<half>[ap]\.?\s?m\.?|noon|midnight)?\s*\}?",
     re.IGNORECASE,
 )
 _CHOICE = re.compile(r"(?:\\text\{)?\s*\(?\s*(?P<letter>[A-J])\s*\)?\s*\}?")
-_CHOICE_BEFORE_TEXT = re.compile(r"(?:\\text\{)?\s*(?:\(\s*([A-J])\s*\)|([A-J])\s*[.:)])[\s}]")
+# A choice and what it says; not a calculation with a letter, and not several choices.
+_CHOICE_BEFORE_TEXT = re.compile(
+    r"(?:\\text\{)?\s*(?:\(\s*([A-J])\s*\)|([A-J])\s*[.:)])"
+    r"[\s}](?!\s*(?:[+*/^=<>,;_]|-\s|\\(?:times|cdot|pm|mp|cup|cap)(?![a-zA-Z])))"
+)
+_ANOTHER_CHOICE = re.compile(r"(?<![a-zA-Z])(?:\(\s*[A-J]\s*\)|[A-J]\s*[.:)])|^\W*[A-J]\W*$")
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _PUNCTUATION = re.compile(r"[^\w\s-]")
 # `ab-cd` and `fg'` are mathematics; the hyphen of a longer word (`three-quarters`) is part of it.
 _OPERATOR = re.compile(r"[+*/^=<>|!'_]|(?<![a-zA-Z]{4})-(?![a-zA-Z]{4})")
 _WORDS = re.compile(r"[^\W\d_]{2,}(?:[\s-]+[^\W\d_]+)*")
-_LOOSE_SPACE = re.compile(r"(?<![a-zA-Z])\s+|\s+(?![a-zA-Z])")
+_LOOSE_SPACE = re.compile(r"(?<![a-zA-Z])\s+(?!\d)|(?<!\d)\s+(?![a-zA-Z])")
+_GOES_ON = re.compile(r",\s*\\ldots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +66,10 @@ class Colon:
     @property
     def seconds(self) -> int | None:
         """The time of day in seconds, or `None` if this is none; without a half of the day, as on a 24-hour clock."""
-        text = ":".join(self.parts)
+        text = ":".join(self.parts if len(self.parts) > 1 else (*self.parts, "00"))
         if not (_CLOCK.fullmatch(text) or _CLOCK_WITH_SECONDS.fullmatch(text)):
             return None
-        hours, minutes, *seconds = map(int, self.parts)
+        hours, minutes, *seconds = map(int, text.split(":"))
         if hours > (12 if self.half_of_day else 24) or max(minutes, *seconds, 0) > 59:
             return None
         if self.half_of_day:
@@ -90,9 +97,9 @@ def read_answer(text: str) -> Answer:
     if _INTEGER.fullmatch(text):  # the most common answer by far, and none of the rest applies to it
         return Answer(text, text, number=Number(Fraction(text)))
     latex = one_spelling(text)
-    if colon := _COLON.fullmatch(latex):
-        parts = tuple(part.strip() for part in colon["parts"].split(":"))
-        return Answer(latex, latex, colon=Colon(parts, colon["half"][0].lower() if colon["half"] else None))
+    if colon := _read_colon(latex):
+        hour = read_number(colon.parts[0]) if len(colon.parts) == 1 else None  # `7 p.m.`: its unit may be left out
+        return Answer(latex, latex, number=hour, colon=colon)
     if choice := _CHOICE.fullmatch(latex):
         return Answer(latex, latex, choice=choice["letter"])
     quantity, unit = split_unit(latex)
@@ -109,6 +116,8 @@ def compare_plainly(gold: Answer, given: Answer) -> bool | None:
     """Decide by the plain readings alone; `None` means that only algebra can tell."""
     if _key(gold.latex) == _key(given.latex):
         return True
+    if bool(_GOES_ON.search(gold.latex)) != bool(_GOES_ON.search(given.latex)):
+        return False
     if (units := _units(gold, given)) == "contradict":
         return False
     if gold.base or given.base:
@@ -154,8 +163,16 @@ def _units(gold: Answer, given: Answer) -> Literal["agree", "contradict", "varia
 
 
 def _key(latex: str) -> str:
-    """Drop the spaces that separate nothing; one behind a command (`\\pi x`) stays."""
+    """Drop the spaces that separate nothing; those between letters (`\\pi x`) and between digits (`2 1/2`) stay."""
     return _LOOSE_SPACE.sub("", latex)
+
+
+def _read_colon(latex: str) -> Colon | None:
+    match = _COLON.fullmatch(latex)
+    if match is None or not (":" in match["parts"] or match["half"]):
+        return None
+    half = {"n": "p", "m": "a"}.get(match["half"][0].lower(), match["half"][0].lower()) if match["half"] else None
+    return Colon(tuple(part.strip() for part in match["parts"].split(":")), half)
 
 
 def _read_base(latex: str) -> tuple[str, int] | None:
@@ -207,9 +224,9 @@ def _same_colon(gold: Colon, given: Colon) -> bool:
 
 def _face(time: Colon) -> int | None:
     """Return what a clock of twelve hours shows, in seconds; `None` for a time that only 24 hours have."""
-    return None if time.seconds is None or int(time.parts[0]) > 12 else time.seconds % 43_200
+    return None if time.seconds is None or int(time.parts[0]) not in range(1, 13) else time.seconds % 43_200
 
 
 def _leading_choice(latex: str) -> str | None:
     match = _CHOICE_BEFORE_TEXT.match(latex)
-    return (match[1] or match[2]) if match else None
+    return (match[1] or match[2]) if match and not _ANOTHER_CHOICE.search(latex[match.end() :]) else None

@@ -54,7 +54,8 @@ def last_box(text: str) -> str | None:
     first = len(boxes) - 1
     while first and _are_one_list(text, boxes[first - 1][2] + 1, boxes[first][0]):
         first -= 1
-    return ", ".join(dict.fromkeys(text[start:end].strip() for _, start, end in boxes[first:]))
+    entries = [text[start:end].strip() for _, start, end in boxes[first:]]
+    return entries[0] if len(set(entries)) == 1 else ", ".join(entries)
 
 
 def _are_one_list(text: str, end: int, start: int) -> bool:

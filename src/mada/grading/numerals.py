@@ -94,6 +94,10 @@ def _read_fraction(text: str) -> Number | None:
 
 def read_number_words(words: str) -> int | None:
     """Read a number in words below a million, small letters and no hyphens: `one thousand two hundred and five`."""
+    sign, _, unsigned = words.partition(" ")
+    if sign in ("minus", "negative"):
+        value = read_number_words(unsigned)
+        return None if value is None else -value
     total = group = 0
     last = None  # the value of the word before: what may follow depends on it
     for word in words.split():
@@ -104,7 +108,7 @@ def read_number_words(words: str) -> int | None:
             return None
         if value == 1000 and group > 0 and total == 0:
             total, group = 1000 * group, 0
-        elif value == 100 and 0 < group < 10 and last is not None and last < 10:
+        elif value == 100 and 0 < group < 100 and last is not None and last < 100:
             group *= 100
         elif value < 100 and (last in (None, 100, 1000) or (last in range(20, 100) and 0 < value < 10)):
             group += value

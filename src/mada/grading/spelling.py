@@ -47,6 +47,8 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\(?:text)?color\s*(?:\[[^\]]*\])?\s*\{[^{}]*\}", ""),
         (r"\\(?:bf|rm|it|sf|tt|bfseries|boldmath|(?:L|l)arge|LARGE|(?:H|h)uge|small)(?![a-zA-Z])(?!\s*\{)", ""),
         (r"^\s*\{([^{},]*)\}\s*$", r"\1"),
+        (r"\^\s*(?:\{\s*\\prime\s*\}|\\prime(?![a-zA-Z]))", "'"),
+        (r"\^\s*\{\s*\\prime\s*\\prime\s*\}", "''"),
         (r"^\s*(?:\\approx|\\simeq|~|=)\s*", ""),
         (r"\\lg(?![a-zA-Z])", r"\\log_{10} "),
         (r"\\langle(?![a-zA-Z])", "("),
@@ -84,7 +86,10 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"{_THIN_SPACE}|\\(?:quad|qquad|hspace\{{[^{{}}]*\}})(?![a-zA-Z])", " "),
         (r"\\text\{(\s*[-+]?\d(?:[^{}a-zA-Z:]|\s(?:and|or)\s)*)\}", r"\1"),
         (r"\\(?:%|text\{\s*(?:percent|%|\\%)\s*\})|\bpercent\b", "%"),
-        (r"\\(?:\$|text\{\s*\\?\$\s*\})", ""),
+        (r"\\text\{\s*infinity\s*\}", r"\\infty "),
+        (r"\\text\{\s*\\?\$\s*\}", r"\\$"),
+        ("^(-?)\\\\\\$\\s*(-?[\\d.,\N{THIN SPACE}]+)$", r"\1\2\\text{ dollars}"),
+        (r"\\\$", ""),
         (r"\\(?:cdots|ldots|dots)(?![a-zA-Z])", r"\\ldots "),
     )
 )  # fmt: skip
@@ -108,11 +113,12 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(\d)\.(?=\s*(?:/|\\times|\\cdot|\*|$|[)}\]]))", r"\1"),
         (r"(?<=[\d)}a-zA-Z])\s*\*\s*(?=[\d({a-zA-Z\\])", r" \\cdot "),
         (r"(?<=\d)\s+x\s+(?=10\s*\^)", r" \\times "),
+        (r"(?<=\d)\s*\((?=\s*\\frac)", r" \\cdot ("),
     )
 )  # fmt: skip
 
 # What joins inequalities, and what joins the entries of a list.
-_INEQUALITY = re.compile(r"[<>]|\\(?:le|ge|ne|lt|gt)(?![a-zA-Z])")
+_INEQUALITY = re.compile(r"[<>]|\\(?:le|ge|ne|lt|gt|in)(?![a-zA-Z])")
 _OR = re.compile(r",?\s*(?:\\text\{\s*,?\s*(?i:or)\s*\}|(?<=\s)or(?=\s))\s*")
 _AND = re.compile(r",?\s*(?:\\text\{\s*,?\s*(?i:and)\s*\}|(?<=\s)and(?=\s))\s*")
 _LIST_WORD = re.compile(
@@ -128,7 +134,7 @@ _BARE_ROOT = re.compile(r"\\sqrt\s*(\d+|[a-zA-Z])(?![a-zA-Z])")
 _EXPONENT = re.compile(r"\^\s*(?:\(([+-]?\d+)\)|([+-]?\d+|[a-zA-Z]))")
 _SUBSCRIPT = re.compile(r"_\s*(\d+|[a-zA-Z]|\\[a-zA-Z]+(?![a-zA-Z{]))")
 _SPACED_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \N{THIN SPACE}]\d{3})+(?!\d)")
-_COMMA_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
+_COMMA_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\S)")
 _SPACE = re.compile(r"\s+")
 
 

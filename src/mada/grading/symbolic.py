@@ -13,6 +13,8 @@ until the time limit; adding up logarithms tells), and that two expressions diff
 import logging
 import math
 import re
+from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -28,8 +30,10 @@ from sympy import (
     Abs,
     Basic,
     Derivative,
+    E,
     Eq,
     Expr,
+    FiniteSet,
     Float,
     I,
     Integral,
@@ -48,9 +52,11 @@ from sympy import (
     Union,
     factorial,
     log,
+    solve,
 )
 from sympy.core.function import AppliedUndef
 from sympy.core.numbers import NumberSymbol
+from sympy.core.relational import Relational
 
 Equivalence = Literal["equal", "not equal", "unparsable", "timed out"]
 
@@ -63,8 +69,12 @@ _COMMAND = re.compile(r"\\(?:text\{[^{}]*\}|[a-zA-Z]+)")
 # The grammar takes E for Euler's number and then stumbles over its subscript.
 _SUBSCRIPTED_E = re.compile(r"(?<![a-zA-Z\\])([eE])(?=\s*_)")
 
-# The grammar drops primes; a primed letter is another variable.
-_PRIMED = re.compile(r"([a-zA-Z])('+)(?!\s*[('_])")
+# The grammar drops primes; a primed letter is another variable or function.
+_PRIMED = re.compile(r"([a-zA-Z])('+)(?!\s*['_])")
+# It also drops a transposition, even of numbers (`2^T`); a power is not dropped.
+_TRANSPOSED = re.compile(r"\^\s*\{\s*T\s*\}")
+# And it reads `12_{3}` as 12, `1 2` as 12 and `30'` as 30.
+_MISREAD = re.compile(r"\d(?:_\{|\s+\d|')")
 
 _MEMBERSHIP = re.compile(r"^[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")
 _MEMBER_OF = re.compile(r"(?P<name>[a-zA-Z])\s*\\in(?![a-zA-Z])\s*(?P<set>.*)")
@@ -72,6 +82,9 @@ _SET_BUILDER = re.compile(
     r"\\\{\s*(?P<name>[a-zA-Z])\s*(?:\\in(?![a-zA-Z])(?P<within>[^:|]*?))?(?:\\mid(?![a-zA-Z])|[:|])(?P<condition>.*)\\\}"
 )
 _LOGIC = re.compile(r"\\(?:lor|land)(?![a-zA-Z])")
+_COMMA = re.compile(r",(?![^(\[{]*[)\]}])")  # outside of brackets
+_CUT = re.compile(rf"\\land |{_COMMA.pattern}")
+_INEQUALITY = re.compile(r"[<>]|\\(?:le|ge|ne|lt|gt)(?![a-zA-Z])")
 
 MAX_DIGITS = 1e8  # computing so many takes longer than any sensible time limit
 DIFFERENT = 1e-4  # relative; well above the tolerance for decimals
@@ -85,21 +98,25 @@ logging.getLogger("latex2sympy2_extended").setLevel(logging.CRITICAL)
 
 def symbolic_equivalence(gold: str, given: str) -> Equivalence:
     """Compare two answers in the one spelling as mathematics."""
-    fold_case = not (_has_both_cases(gold) or _has_both_cases(given))
     if _is_condition(gold) or _is_condition(given):
-        one, other = _solutions(gold, fold_case=fold_case), _solutions(given, fold_case=fold_case)
-        if one is not None and other is not None:
-            names = [_free_letters(latex) for latex in (gold, given)]
-            if all(names) and names[0] != names[1]:
+        one, other = _solutions(gold), _solutions(given)
+        # `x<1, x>2` may be meant either way: without a word, two that nothing satisfies are compared as written.
+        undecided = one and other and one.values.is_empty and other.values.is_empty and not _LOGIC.search(gold + given)
+        if one and other and not undecided:
+            if one.variable and other.variable and one.variable != other.variable:
                 return "not equal"
-            equal = one == other or verify(one, other, timeout_seconds=None)
+            equal = one.values == other.values or verify(one.values, other.values, timeout_seconds=None)
             return "equal" if equal else "not equal"
-    gold_expression, given_expression = _parse(gold, fold_case=fold_case), _parse(given, fold_case=fold_case)
+    gold_expression, given_expression = _parse(gold), _parse(given)
     if gold_expression is None or given_expression is None:
         return "unparsable"
     if is_hopeless(gold_expression) or is_hopeless(given_expression):
         return "timed out"
     if differ_at_a_point(gold_expression, given_expression):
+        return "not equal"
+    if _are_in_order(gold_expression, given_expression):
+        gold_expression, given_expression = _ordered(gold, gold_expression), _ordered(given, given_expression)
+    elif _repeated(gold, gold_expression) != _repeated(given, given_expression):
         return "not equal"
     gold_expression, given_expression = (
         _like(gold_expression, given_expression),
@@ -110,61 +127,150 @@ def symbolic_equivalence(gold: str, given: str) -> Equivalence:
 
 def _verify(gold: Any, given: Any) -> bool:
     """Ask math-verify; then again with positive variables, if roots or logarithms have any: √(ab) is √a·√b."""
-    if verify(gold, given, allow_set_relation_comp=True, timeout_seconds=None):
-        return True
+    if _are_other_names(gold, given) or _are_other_kinds(gold, given):
+        return False
+    rounding = _decimals(gold, given)
+    if verify(gold, given, float_rounding=rounding, allow_set_relation_comp=True, timeout_seconds=None):
+        return not (isinstance(gold, Eq) and isinstance(given, Eq)) or _are_one_equation(gold, given)
     if not all(isinstance(one, Basic) and not one.has(Abs) for one in (gold, given)):
         return False
     if not any(part.free_symbols for one in (gold, given) for part in one.atoms(Pow, log) if _needs_sign(part)):
         return False
     positive = {name: Symbol(str(name), positive=True) for name in gold.free_symbols | given.free_symbols}
     gold, given = gold.xreplace(positive), given.xreplace(positive)
-    return bool(verify(gold, given, allow_set_relation_comp=True, timeout_seconds=None))
+    return bool(verify(gold, given, float_rounding=rounding, allow_set_relation_comp=True, timeout_seconds=None))
 
 
 def _needs_sign(part: Any) -> bool:
     return isinstance(part, log) or part.exp.is_integer is False
 
 
+def _are_other_names(gold: Any, given: Any) -> bool:
+    """Say whether two variables differ in case, which math-verify ignores: `E_1` is not `e_1`, nor E Euler's number."""
+    if E in (gold, given):
+        return any(isinstance(one, Symbol) and str(one) == "E" for one in (gold, given))
+    if not (isinstance(gold, Symbol) and isinstance(given, Symbol)):
+        return False
+    return gold != given and any("_" in str(name) or len(str(name)) == 1 for name in (gold, given))
+
+
+def _decimals(gold: Any, given: Any) -> int:
+    """Return how many decimals count: six, and more behind the zeros of a small one."""
+    parts = [part for one in (gold, given) if isinstance(one, Basic) for part in one.atoms(Float)]
+    smallest = min((abs(float(part)) for part in parts if part), default=1.0)
+    return 6 + max(0, -math.ceil(math.log10(smallest))) if 0 < smallest < 1 else 6
+
+
+def _are_one_equation(gold: Eq, given: Eq) -> bool:
+    """Say whether two equations that math-verify calls equal are: to it any two without a solution are."""
+    try:
+        one, other = gold.lhs - gold.rhs, given.lhs - given.rhs  # type: ignore[operator]
+        return any(verify(one, side, timeout_seconds=None) for side in (other, -other)) or bool(
+            solve(gold, gold.free_symbols)
+        )
+    except (TypeError, NotImplementedError):  # points have no difference
+        return True
+
+
+def _is_point(answer: Any) -> bool:
+    return isinstance(answer, Tuple) or (isinstance(answer, Interval) and bool(answer.left_open and answer.right_open))
+
+
+def _are_in_order(gold: Any, given: Any) -> bool:
+    """Say whether the order of two lists matters: one is a point, or one names a variable for each entry."""
+    if _is_point(gold) or _is_point(given):
+        return True
+    both = isinstance(gold, FiniteSet) and isinstance(given, FiniteSet)
+    return both and _names_variables(gold) != _names_variables(given)
+
+
+def _names_variables(answer: FiniteSet) -> bool:
+    """Say whether a list is one of `x=1, y=2`; the entries of `x=1, x=2` and `x_1=1, x_2=2` are solutions."""
+    names = {str(entry.lhs).partition("_")[0] for entry in answer if isinstance(entry, Eq)}
+    return 1 < len(names) == len(answer)
+
+
+def _ordered(latex: str, answer: Any) -> Any:
+    """Read a list without brackets as a point; a set of one entry is that entry."""
+    if not isinstance(answer, FiniteSet):
+        return answer
+    point = _list_without_brackets(latex)
+    return answer.args[0] if point is None and len(answer) == 1 else point or answer
+
+
+def _list_without_brackets(latex: str) -> Tuple | None:
+    point = _parse(f"({latex})") if "," in latex and not latex.startswith(r"\{") else None
+    if isinstance(point, Interval):
+        return Tuple(point.start, point.end)
+    return point if isinstance(point, Tuple) else None
+
+
+def _repeated(latex: str, answer: Any) -> dict[Any, int]:
+    """Return the entries that a list without brackets has several times, and how often."""
+    if not isinstance(answer, FiniteSet) or len(answer) > latex.count(","):
+        return {}
+    return {entry: count for entry, count in Counter(_list_without_brackets(latex) or ()).items() if count > 1}
+
+
+def _are_other_kinds(gold: Any, given: Any) -> bool:
+    """Say whether one is a set and the other a point, where math-verify compares entries."""
+    return any(_is_point(one) and isinstance(other, FiniteSet) for one, other in ((gold, given), (given, gold)))
+
+
 def _like(answer: Any, other: Any) -> Any:
-    """Give an answer the other's form: a column becomes a tuple, `(1,2)` a point, and `f(x) = …` names y."""
+    """Give an answer the other's form: a column becomes a tuple, `(1,2)` a point, intervals a union, `f(x) = …` y."""
+    if isinstance(other, Union) and isinstance(answer, FiniteSet):
+        return Union(*answer.args) if all(isinstance(entry, Interval) for entry in answer) else answer
     if isinstance(answer, MatrixBase) and answer.cols == 1 and isinstance(other, (Tuple, Interval)):
         return Tuple(*answer)
     if isinstance(answer, Interval) and isinstance(other, MatrixBase) and answer.left_open and answer.right_open:
         return Tuple(answer.start, answer.end)
     if not (isinstance(answer, Eq) and isinstance(other, Eq) and other.lhs == Symbol("y", real=True)):
         return answer
-    is_function = isinstance(answer.lhs, AppliedUndef) and len(answer.lhs.args) == 1
-    return Eq(other.lhs, answer.rhs, evaluate=False) if is_function else answer
+    left = answer.lhs
+    of_x = isinstance(left, AppliedUndef) and len(left.args) == 1 and isinstance(left.args[0], Symbol)
+    names_y = of_x and "_" not in str(left.func) and answer.rhs.free_symbols <= set(left.args)
+    return Eq(other.lhs, answer.rhs, evaluate=False) if names_y else answer
 
 
-def _free_letters(latex: str) -> set[str]:
-    """Return the variables of a condition; a set-builder binds its own."""
-    return set() if _SET_BUILDER.fullmatch(latex) else set(filter(str.isalpha, _COMMAND.sub("", latex)))
+@dataclass(frozen=True, slots=True)
+class _Solutions:
+    """Where a condition holds, and the variable it is about; a set and a set-builder are about none."""
+
+    values: Set
+    variable: str | None = None
 
 
 def _is_condition(latex: str) -> bool:
-    return bool(_LOGIC.search(latex) or _SET_BUILDER.fullmatch(latex))
+    if _LOGIC.search(latex) or _SET_BUILDER.fullmatch(latex):
+        return True
+    several = len(_INEQUALITY.findall(latex)) > 1
+    return several and all(_INEQUALITY.search(part) for part in _COMMA.split(latex))
 
 
-def _solutions(latex: str, *, fold_case: bool) -> Set | None:
+def _solutions(latex: str) -> _Solutions | None:
     """Return the set that a set-builder, a condition on one variable, or a set stands for; else `None`."""
     builder = _SET_BUILDER.fullmatch(latex)
     if builder:
-        inner = _condition(builder["condition"], builder["name"], fold_case=fold_case)
-        within = _parse(builder["within"], fold_case=fold_case) if builder["within"] else inner
-        return Intersection(within, inner) if isinstance(within, Set) and inner is not None else None
-    parsed = None if _LOGIC.search(latex) else _parse(latex, fold_case=fold_case)
-    return parsed if isinstance(parsed, Set) else _condition(latex, None, fold_case=fold_case)
+        inner = _condition(builder["condition"], builder["name"])
+        if inner is None:
+            return None
+        within = _parse(builder["within"]) if builder["within"] else inner.values
+        return _Solutions(Intersection(within, inner.values)) if isinstance(within, Set) else None
+    parsed = None if _LOGIC.search(latex) else _parse(latex)
+    if isinstance(parsed, Set) and not parsed.atoms(Relational):
+        return _Solutions(parsed)
+    return _condition(latex, None)
 
 
-def _condition(latex: str, name: str | None, *, fold_case: bool) -> Set | None:
+def _condition(latex: str, name: str | None) -> _Solutions | None:
     """Return where a condition on one variable holds: `or` joins, `and` and commas cut."""
     united: list[Set] = []
     for alternative in latex.split(r"\lor "):
         cut: list[Set] = []
-        for atom in re.split(r"\\land |,", alternative):
+        for atom in _CUT.split(alternative):
             member = _MEMBER_OF.fullmatch(atom.strip())
-            relation = _parse(member["set"] if member else atom.strip(), fold_case=fold_case)
+            relation = _parse(member["set"] if member else atom.strip())
             names = {member["name"]} if member else {str(one) for one in getattr(relation, "free_symbols", ())}
             if len(names) != 1 or (name is not None and {name} != names):
                 return None
@@ -174,14 +280,17 @@ def _condition(latex: str, name: str | None, *, fold_case: bool) -> Set | None:
             except Exception:  # SymPy raises all kinds of errors for relations that it cannot solve
                 return None
         united.append(Intersection(*cut))
-    return Union(*united)
+    return _Solutions(Union(*united), name)
 
 
 @lru_cache(maxsize=4096)
-def _parse(latex: str, *, fold_case: bool) -> Any:
+def _parse(latex: str) -> Any:
     """Parse one answer into a SymPy object, or `None`. Kept, because the responses of a group share a reference."""
     latex = latex.replace("°", r"^{\circ}").replace("%", r"\%").replace(r"_{\odot}", r"_{\text{sun}}")
-    latex = _PRIMED.sub(lambda match: f"{match[1]}_{{{'p' * len(match[2])}}}", _MEMBERSHIP.sub("", latex))
+    if _MISREAD.search(latex):
+        return None
+    latex = _TRANSPOSED.sub("^{(T)}", _MEMBERSHIP.sub("", latex))
+    latex = _PRIMED.sub(lambda match: f"{match[1]}_{{{'p' * len(match[2])}}}", latex)
     latex = normalize_latex(_SUBSCRIPTED_E.sub(r"\\text{\1}", latex), _NORMALISATION)
     for candidate in dict.fromkeys((latex, _last_side(latex))):
         try:
@@ -190,7 +299,7 @@ def _parse(latex: str, *, fold_case: bool) -> Any:
                 is_real=True,
                 convert_degrees=True,
                 normalization_config=None,
-                conversion_config=ConversionConfig(lowercase_symbols=fold_case),
+                conversion_config=ConversionConfig(lowercase_symbols=False),
             )
             return _imaginary(_name_derivatives(expression), latex)
         except Exception:  # the grammar raises bare `Exception` for whatever it cannot read
@@ -213,12 +322,6 @@ def _name_derivatives(expression: Any) -> Any:
     if not isinstance(expression, Basic) or not expression.has(Derivative):
         return expression
     return expression.replace(lambda part: isinstance(part, Derivative), lambda part: Symbol(f"[{part}]", real=True))
-
-
-def _has_both_cases(latex: str) -> bool:
-    r"""Say whether a letter is there in both cases: `m/M` must not become `m/m`, though `3R` may answer `3r`."""
-    letters = set(_COMMAND.sub("", latex))
-    return any(letter.islower() and letter.upper() in letters for letter in letters)
 
 
 def _last_side(latex: str) -> str:

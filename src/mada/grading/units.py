@@ -22,9 +22,13 @@ _NAMES = {
     "Pa": "pascal", "kPa": "", "eV": "electronvolt", "keV": "", "MeV": "", "kHz": "", "MHz": "", "GHz": "",
     "kJ": "", "kW": "", "mol": "mole",
     "cent": "", "dollar": "usd buck", "nm": "nanometer nanometre", "erg": "", "mph": "", "AU": "", "pc": "parsec",
-    "degree": "deg", "yuan": "元",
+    "degree": "deg", "rad": "radian", "yuan": "元", "Å": "angstrom ångström", "Ω": "ohm",
+    "μm": "micrometer micrometre micron",
 }  # fmt: skip
-_SYMBOL = {name: symbol for symbol, names in _NAMES.items() for name in (symbol, *names.split())}
+_NAMED_UNITS = {name: symbol for symbol, names in _NAMES.items() for name in (symbol, *names.split())}
+_WITH_PREFIXES = ("m", "g", "s", "L", "Hz", "N", "J", "W", "V", "A", "Pa", "eV", "B", "T", "F", "C", "Ω", "H", "Wh")
+_PREFIXED_UNITS = {prefix + unit: prefix + unit for prefix in "pnμmckMGT" for unit in _WITH_PREFIXES}
+_SYMBOL = _PREFIXED_UNITS | _NAMED_UNITS
 
 # Symbols that are as often products of variables. A lone letter is a unit only when written as one (`\text{m}`).
 _PRODUCTS = frozenset(["mg", "ms", "pc", "eV", "mi", "gm", "Pa", "nm"])
@@ -37,13 +41,16 @@ _IN_TEXT = r"\\text\{(?:[^{}]|\{[^{}]*\})*\}"
 _WRAPPED = rf"(?:\\mu\s*)?(?:{_IN_TEXT}|\\(?:Omega|AA)(?![a-zA-Z])|[MLR]_\{{?\\odot\}}?){_POWER}"
 _WRAPPED_TAIL = re.compile(rf"(?P<unit>{_WRAPPED}(?:{_BETWEEN}{_WRAPPED})*)$")
 _COUNTS = "units?|points?|people|persons?|students?|ways?|square|cubic|sq|cu|hundred|thousand|million|billion|trillion"
-_NAMED = "|".join(sorted((re.escape(name) for name in _SYMBOL if len(name) > 1), key=len, reverse=True))
+_NAMED = "|".join(sorted((re.escape(name) for name in _NAMED_UNITS if len(name) > 1), key=len, reverse=True))
 _BARE = rf"(?:(?:{_COUNTS}|(?:{_NAMED})(?:es|s)?|[{_LETTERS}])(?![a-zA-Z])){_POWER}"
 _BARE_TAIL = re.compile(rf"(?:(?<=[\d}})%])\s*|(?<=\\pi)\s+)(?P<unit>{_BARE}(?:{_BETWEEN}{_BARE})*)$")
 _LONGEST_TAIL = 100  # characters; looking for units further back would only cost time
 _CONNECTIVES = re.compile(r"\b(?:or|and|if|for|where|when|mod|with|is|to|than|base)\b|[=<>]")
 _TEXT = re.compile(r"\\text\{((?:[^{}]|\{[^{}]*\})*)\}")
 _DEGREES = re.compile(r"°|\s+degrees?\b")
+_TEMPERATURE = re.compile(r"\s*(?:\\text\{\s*)?°\s*(?:\\text\{\s*)?(?P<scale>[CF])\s*\}?$")
+_LETTERS_BY_COMMAND = {r"\mu": "μ", r"\AA": "Å", r"\Omega": "Ω"}
+_LETTER_COMMAND = re.compile(r"(\\(?:mu|AA|Omega))(?![a-zA-Z])\s*")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
 _NUMBER_ALONE = re.compile(r"[+-]?(?:[\d./%\s{}()^]|(?<=\{)[+-]|\\(?:frac|sqrt|pi|times|cdot)(?![a-zA-Z]))+")
 _FACTOR = re.compile(r"(?P<over>/|\bper\b)?[\s.]*(?P<name>[^\W\d_]+)\s*(?:\^\s*\{?\s*(?P<power>[-+]?\d+)\s*\}?)?")
@@ -71,15 +78,21 @@ class Unit:
 
 def split_unit(latex: str) -> tuple[str, Unit | None]:
     """Split an answer in its one spelling into quantity and unit."""
+    if (temperature := _TEMPERATURE.search(latex)) and _NUMBER_ALONE.fullmatch(latex[: temperature.start()]):
+        return latex[: temperature.start()], Unit("°" + temperature["scale"], known=True)
     if not _TRIGONOMETRY.search(latex):
+        angle = latex.endswith("°")
         latex = _DEGREES.sub(" ", latex).strip() or latex
+        if angle and _NUMBER_ALONE.fullmatch(latex):
+            return latex, Unit("degree", known=True)
     start = max(0, len(latex) - _LONGEST_TAIL)
     wrapped = _WRAPPED_TAIL.search(latex, start)
     match = wrapped or _BARE_TAIL.search(latex, start)
     if match is None:
         return latex, None
     quantity = latex[: match.start()].strip()
-    unit = _TEXT.sub(r"\1", match["unit"]).strip()
+    unit = _LETTER_COMMAND.sub(lambda command: _LETTERS_BY_COMMAND[command[1]], match["unit"])
+    unit = _TEXT.sub(r"\1", unit).strip()
     if not quantity or quantity.endswith(("_", "{", "^", "=", ",", "(", r"\in")) or _CONNECTIVES.search(unit):
         return latex, None
     alone = _NUMBER_ALONE.fullmatch(quantity) is not None

@@ -104,7 +104,7 @@ def test_reading_a_long_repetition_does_not_hang(piece):
         (r"5 \text{ apples}", "5", Unit("apples", known=False)),
         (r"15\text{ cm}^{2}", "15", Unit("cm^2", known=True)),
         (r"12\sqrt{13}\text{ feet}", r"12\sqrt{13}", Unit("ft", known=True)),
-        ("90°", "90", None),
+        ("90°", "90", Unit("degree", known=True)),
         (r"\text{Evelyn}", r"\text{Evelyn}", None),
         (r"\lambda_{\text{red}}", r"\lambda_{\text{red}}", None),
         (r"x = 3 \text{ or } 4", r"x = 3 \text{ or } 4", None),

@@ -20,7 +20,7 @@ x, y = Symbol("x", real=True), Symbol("y", real=True)
         (r"x \in [1,2]", "[1,2]", "equal"),
         ("(2,5)", "2<x<5", "equal"),
         (r"\frac{m}{M}", "1", "not equal"),
-        ("3R", "3r", "equal"),
+        ("3R", "3r", "not equal"),
         ("E_{1}+1", "1+E_{1}", "equal"),
         (r"M_{\odot}+1", r"1+M_{\odot}", "equal"),
         (r"\frac{dx}{dt}=2x", r"\frac{dx}{dt}=3x", "not equal"),
