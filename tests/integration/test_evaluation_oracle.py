@@ -371,8 +371,9 @@ class Oracle:
         fixed = [name for name, shape in SYSTEMS.items() if shape.matched_to is None]
         self.items = [self._item(*place, count=len(self._seats(place[0]))) for place in self._places(fixed)]
         self._measure_tokens()
-        for place in self._places(set(SYSTEMS) - {*fixed}):
-            self.items.append(self._item(*place, count=self._samples(*place)))
+        for system in SYSTEMS.keys() - {*fixed}:
+            for benchmark in BENCHMARKS:
+                self.items += self._matched(system, benchmark)
         self.by_place = {item.place: item for item in self.items}
 
     def of(self, system: str) -> list[Item]:
@@ -406,22 +407,33 @@ class Oracle:
                 yield system, benchmark, seed, place
 
     @staticmethod
-    def _seats(system: str, count: int | None = None) -> list[str]:
+    def _seats(system: str, count: int | None = None, *, start: int = 0) -> list[tuple[str, int]]:
+        """Who answers in turn, and the number of each one's sample: a seat's own, and then one more table away."""
         shape = SYSTEMS[system]
-        return [shape.agents[seat % len(shape.agents)] for seat in range(count or shape.samples or len(shape.agents))]
+        size = len(shape.agents)
+        turns = [(turn, (start + turn) % size) for turn in range(count or shape.samples or size)]
+        return [(shape.agents[seat], seat + turn // size * size) for turn, seat in turns]
 
     def _item(self, system: str, benchmark: str, seed: int, place: int, *, count: int) -> Item:
         shape, question = SYSTEMS[system], BENCHMARKS[benchmark][place]
         root = seed_for(RUN_SEED, "evaluate", benchmark, seed, question.id)
-        rounds = [self._round(self._seats(system, count), "ask", question, (), root, 1)]
+        start = seed * len(BENCHMARKS[benchmark]) + place if shape.matched_to else 0
+        rounds = [self._round(self._seats(system, count, start=start), "ask", question, (), root, 1)]
         critics = (shape.judge,) if shape.judge else shape.critics
         for number in range(2, 2 + shape.later_rounds):
             kind = "judge" if shape.judge else "debate"
-            rounds.append(self._round(critics, kind, question, rounds[-1], root, number))
+            seats = [(agent, seat) for seat, agent in enumerate(critics)]
+            rounds.append(self._round(seats, kind, question, rounds[-1], root, number))
         return Item(system, benchmark, seed, question, tuple(rounds))
 
     def _round(
-        self, agents: Sequence[str], kind: str, question: Question, before: Sequence[Turn], root: int, number: int
+        self,
+        agents: Sequence[tuple[str, int]],
+        kind: str,
+        question: Question,
+        before: Sequence[Turn],
+        root: int,
+        number: int,
     ) -> tuple[Turn, ...]:
         seen = [turn.text + " [cut off at the token limit]" * turn.cut_off for turn in before]
         texts = [f"Solve: {question.text}"]
@@ -433,9 +445,9 @@ class Oracle:
         prompt = "<|user|>" + "\n\n".join(texts) + "<|end|><|assistant|>"
         length = len(self._tokenizer.encode(prompt, add_special_tokens=False))
         turns: list[Turn] = []
-        for seat, agent in enumerate(agents):
+        for agent, draw in agents:
             name = f"{agent} as judge" if kind == "judge" else agent
-            seed = seed_for(root, "turn", number, seat)
+            seed = seed_for(root, "turn", number, draw)
             if length > WINDOWS[agent] - MAX_NEW_TOKENS:
                 assert question.id == "middle-long", "nothing else is meant to be too long"
                 turns.append(Turn(name, SPEAKERS[agent], prompt, seed))
@@ -463,20 +475,33 @@ class Oracle:
         self._of_systems = {key: Fraction(sum(values), len(values)) for key, values in of_systems.items()}
         self._of_agents = {key: Fraction(sum(values), len(values)) for key, values in of_agents.items()}
 
-    def _samples(self, system: str, benchmark: str, seed: int, place: int) -> int:
-        """As many samples as the other's tokens and a judge's own reply allow on average.
+    def _matched(self, system: str, benchmark: str) -> list[Item]:
+        """As many samples as the other's tokens and a judge's own reply allow.
 
-        A reply has as many tokens as the first 16 had on average; those are taken to be as long as a sample.
+        First a pilot of 16 questions, at most a quarter, then half of what is left each time: in each, what is left of
+        the budget is met as closely as can be, with replies as long as they were on average.
         """
-        shape = SYSTEMS[system]
-        number = seed * len(BENCHMARKS[benchmark]) + place
+        shape, questions = SYSTEMS[system], len(BENCHMARKS[benchmark])
+        of, items, done = SEEDS * questions, list[Item](), 0
         one = sum(self._of_agents[agent, benchmark] for agent in shape.agents) / len(shape.agents)
-        reply = shape.later_rounds * one
-        if shape.later_rounds and number >= 16:
-            before = [item for item in self.of(system) if item.benchmark == benchmark][:16]
-            reply = Fraction(sum(turn.tokens for item in before for turn in item.rounds[1]), 16)
-        mean = max(Fraction(1), (self._of_systems[shape.matched_to or "", benchmark] - reply) / one)
-        return max(1, math.floor((number + 1) * mean) - math.floor(number * mean))
+        while done < of:
+            end = done + math.ceil((of - done) / 2) if done else min(16, math.ceil(of / 4))
+            reply = shape.later_rounds * one
+            if shape.later_rounds and items:
+                reply = Fraction(sum(turn.tokens for item in items for turn in item.rounds[1]), len(items))
+            left = of * self._of_systems[shape.matched_to or "", benchmark] - sum(item.generated for item in items)
+            share, expected = left / (of - done), Fraction(0)
+            for number in range(done, end):
+                goal = (number - done + 1) * share - expected - reply
+                lengths = [
+                    self._of_agents[shape.agents[(number + turn) % len(shape.agents)], benchmark] for turn in range(60)
+                ]
+                count = min(range(1, 60), key=lambda size, goal=goal, lengths=lengths: abs(sum(lengths[:size]) - goal))
+                expected += reply + sum(lengths[:count])
+                seed, place = divmod(number, questions)
+                items.append(self._item(system, benchmark, seed, place, count=count))
+            done = end
+        return items
 
 
 # --- The evaluation, held once ---------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mada.evaluation.plan import PlannedSystem
+from mada.evaluation.plan import Match, PlannedSystem
 
 
 def agents_alone(name: str, title: str, agents: Sequence[str]) -> PlannedSystem:
@@ -17,9 +17,10 @@ def vote_of(
     *,
     samples: int | None = None,
     matched_to: str | None = None,
+    match: Match = "tokens",
     weighted: bool = False,
 ) -> PlannedSystem:
-    """Self-consistency: a vote over samples of agents who take turns, so many or as many as another's tokens allow."""
+    """Self-consistency: a vote over samples of agents who take turns, so many or as many as another's budget allows."""
     seated = PlannedSystem(
         name=name,
         title=title,
@@ -27,6 +28,7 @@ def vote_of(
         rule="weigh" if weighted else "vote",
         measure="verdict",
         matched_to=matched_to,
+        match=match,
     )
     return seated if matched_to else seated.with_generators(samples or len(agents))
 
@@ -39,9 +41,10 @@ def judged(
     judge: str,
     samples: int | None = None,
     matched_to: str | None = None,
+    match: Match = "tokens",
 ) -> PlannedSystem:
     """LLM-as-judge: an agent with the judge's prompt chooses among samples."""
-    return vote_of(name, title, agents, samples=samples, matched_to=matched_to).model_copy(
+    return vote_of(name, title, agents, samples=samples, matched_to=matched_to, match=match).model_copy(
         update={"critics": (judge,), "rounds": 2, "rule": "pick"}
     )
 

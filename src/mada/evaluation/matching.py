@@ -1,75 +1,137 @@
-"""Matched budgets: as many samples as another system's generated tokens allow, per question on average (B1).
+"""Matched budgets: as many samples as another system's budget allows, met over a benchmark's questions (B1).
 
 A debate that is compared with a vote of as many calls is compared with a rival that may have had a fraction of its
-tokens, because critics read and write more. So on every benchmark the rival's number of samples is the debate's mean
-tokens per question divided by the mean tokens of one of its samples. That is no whole number: some questions get one
-sample more than others, such that the mean is met.
+tokens, because critics read and write more. So a rival may spend what the debate spent on the same benchmark: generated
+tokens, or the *cost*, which is generated tokens and prompt tokens at their price. A prompt that several turns of one
+agent share in a round is paid once, for the engine reads it once; such turns are told by the prompt's length.
 
-Whoever speaks after the samples, a judge, takes its reply out of the budget. How long that is nobody knows before it
-has spoken, so the first questions of a benchmark are its *pilot*: there its reply is taken to be as long as a sample.
-From then on it is taken to be as long as in the pilot.
+The generators take turns, and who begins changes from question to question. How long samples will be is known on
+average, from systems of a fixed size; each question gets the number of samples with which what is expected so far comes
+closest to what is allowed so far, and at least one. What was really spent shows block by block: the first block is a
+pilot, then each has half of the questions that are left, and shares out what remains of the budget. Sizes depend on
+whole earlier blocks alone, so no order of finishing and no interruption changes them.
+
+Whoever speaks after the samples, a judge, takes its turn out of the budget: in the pilot it is taken to cost as much as
+a sample, and then as much as it did before.
 """
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 from mada.errors import EvaluationError
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.scores import Score
 
 PILOT = 16
-"""How many questions of a benchmark tell how long a judge's reply is."""
+"""How many questions of a benchmark are the first block, at most a quarter of them."""
+_LAST = 128
+"""No block but the last has fewer than a 128th of a benchmark's questions."""
 
 
-class TokenLedger:
-    """Mean generated tokens by system and by agent on every benchmark, from the scores of systems of a fixed size."""
+@dataclass(slots=True)
+class _Usage:
+    """Tokens generated and read in a number of turns or debates. Whole numbers, so no order of adding changes a sum."""
 
-    def __init__(self) -> None:
-        self._of_system: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-        self._of_agent: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-        self._of_pilot: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    generated: int = 0
+    prompt: int = 0
+    count: int = 0
+
+    def add(self, generated: int, prompt: int) -> None:
+        self.generated += generated
+        self.prompt += prompt
+        self.count += 1
+
+    def add_debate(self, score: Score, *, first: int = 0) -> None:
+        """Add what the rounds from `first` on took; a prompt that turns share counts once."""
+        rounds = list(zip(score.agents, score.prompts, strict=True))[first:]
+        prompts = sum(tokens for agents, read in rounds for _, tokens in set(zip(agents, read, strict=True)))
+        self.add(sum(map(sum, score.tokens[first:])), prompts)
+
+
+def blocks(count: int) -> list[range]:
+    """Cut a benchmark's questions, by number, into those whose sizes are decided at the same time."""
+    ends = [min(PILOT, -(-count // 4))]
+    while ends[-1] < count:
+        left = count - ends[-1]
+        ends.append(ends[-1] + (left if left <= count / _LAST else -(-left // 2)))
+    return [range(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+
+class BudgetLedger:
+    """What systems spent on every benchmark, and what remains for those that may spend as much as others.
+
+    `prompt_price` is what reading a token costs, where generating one costs 1.
+    """
+
+    def __init__(self, prompt_price: float | None = None) -> None:
+        self.prompt_price = prompt_price
+        self._of_system: dict[tuple[str, str], _Usage] = defaultdict(_Usage)
+        self._of_agent: dict[tuple[str, str], _Usage] = defaultdict(_Usage)
+        self._matched: dict[tuple[str, str], list[tuple[int, Score]]] = defaultdict(list)
 
     def add(self, score: Score) -> None:
-        """Take a score into account."""
-        _count(self._of_system[score.system, score.benchmark], [score.generated_tokens])
-        for agent, tokens in zip(score.agents[0], score.tokens[0], strict=True):
-            _count(self._of_agent[agent, score.benchmark], [tokens])
+        """Take the score of a system of a fixed size into account."""
+        self._of_system[score.system, score.benchmark].add_debate(score)
+        for agent, tokens, prompt in zip(score.agents[0], score.tokens[0], score.prompts[0], strict=True):
+            self._of_agent[agent, score.benchmark].add(tokens, prompt)
 
-    def add_pilot(self, score: Score) -> None:
-        """Take into account what was said after the samples, in a matched system's score of the pilot."""
-        _count(self._of_pilot[score.system, score.benchmark], [sum(map(sum, score.tokens[1:]))])
+    def add_matched(self, score: Score, number: int) -> None:
+        """Take into account what a matched system spent on the question of that number."""
+        self._matched[score.system, score.benchmark].append((number, score))
 
-    def samples(self, system: PlannedSystem, benchmark: str, *, in_pilot: bool) -> float:
-        """Return how many generators' samples a matched system may take per question, on average."""
-        target = system.matched_to
-        allowed = _mean(self._of_system.get((target or "", benchmark)))
-        each = [_mean(self._of_agent.get((agent, benchmark))) for agent in dict.fromkeys(system.generators)]
-        known = [tokens for tokens in each if tokens is not None]
-        if allowed is None or len(known) < len(each):
+    def sizes(self, system: PlannedSystem, benchmark: str, block: range, *, of: int) -> dict[int, int]:
+        """Return how many samples a matched system has on each question of a block, of `of` questions in all.
+
+        All questions before the block must have been answered.
+        """
+        price = self._price_of(system)
+        target, samples = self._known(system, benchmark)
+        cost = {agent: (max(1, one.generated) / one.count, price * one.prompt / one.count) for agent, one in samples}
+        spent, after = _Usage(), _Usage()
+        for earlier, score in self._matched[system.name, benchmark]:
+            if earlier < block.start:
+                spent.add_debate(score)
+                after.add_debate(score, first=1)
+        if after.count:
+            later = (after.generated + price * after.prompt) / after.count
+        else:
+            turns = [sum(cost[agent]) for agent in system.generators]
+            later = (system.rounds - 1) * len(system.critics) * sum(turns) / len(turns)
+        budget = of * (target.generated + price * target.prompt) / target.count
+        allowance = (budget - spent.generated - price * spent.prompt) / (of - block.start)
+        expected, found = 0.0, dict[int, int]()
+        for place, number in enumerate(block, start=1):
+            expected += later
+            goal = place * allowance
+            turns, read = 0, set[str]()
+            while True:
+                agent = system.generators[(number + turns) % len(system.generators)]
+                writing, reading = cost[agent]
+                added = writing + (0 if agent in read else reading)
+                if turns and abs(expected + added - goal) >= abs(expected - goal):
+                    break
+                expected, turns = expected + added, turns + 1
+                read.add(agent)
+            found[number] = turns
+        return found
+
+    def _known(self, system: PlannedSystem, benchmark: str) -> tuple[_Usage, list[tuple[str, _Usage]]]:
+        """Return what the target spent, and what samples of each generator took."""
+        agents = list(dict.fromkeys(system.generators))
+        target = self._of_system.get((system.matched_to or "", benchmark))
+        samples = [(agent, known) for agent in agents if (known := self._of_agent.get((agent, benchmark)))]
+        if target is None or len(samples) < len(agents):
             raise EvaluationError(
-                f"{system.name!r} is to use as many tokens as {target!r} on {benchmark}, and how many a sample of "
-                f"{', '.join(dict.fromkeys(system.generators))} has is not known; "
+                f"{system.name!r} is to spend as much as {system.matched_to!r} on {benchmark}, and how much a sample "
+                f"of {', '.join(agents)} takes is not known; "
                 "evaluate a system of fixed size with these generators too, such as a single agent"
             )
-        one = max(1.0, sum(known)) / len(known)
-        later = None if in_pilot else _mean(self._of_pilot.get((system.name, benchmark)))
-        if later is None:
-            later = (system.rounds - 1) * len(system.critics) * one
-        return max(1.0, (allowed - later) / one)
+        return target, samples
 
-
-def share_out(mean: float, place: int) -> int:
-    """Return the whole number for one place in an order, such that the numbers up to any place keep the mean."""
-    # A hair more: 5.999… is six that went through a division.
-    return max(1, math.floor((place + 1) * mean + 1e-9) - math.floor(place * mean + 1e-9))
-
-
-def _count(entry: list[int], values: Iterable[int]) -> None:
-    for value in values:
-        entry[0] += value
-        entry[1] += 1
-
-
-def _mean(entry: list[int] | None) -> float | None:
-    return entry[0] / entry[1] if entry else None
+    def _price_of(self, system: PlannedSystem) -> float:
+        """Return what a prompt token costs this system."""
+        if system.match == "tokens":
+            return 0.0
+        if self.prompt_price is None:
+            raise EvaluationError(f"{system.name!r} is matched by cost, and the price of a prompt token is not known")
+        return self.prompt_price

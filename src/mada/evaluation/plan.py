@@ -10,8 +10,8 @@
 | best of n by critics | n | M | 2 | pick | verdict |
 | a debate; with trained seats, MADA | N | M | 2 or more | vote | mean |
 
-A *matched* system has as many generators as the generated tokens of another system allow. A *family* is shown as the
-average of its members, as the paper does with teams of fewer agents.
+A *matched* system has as many generators as what another system spends allows (see `matching`). A *family* is shown as
+the average of its members, as the paper does with teams of fewer agents.
 """
 
 from collections import Counter
@@ -29,6 +29,8 @@ PLAN_FILE = "evaluation.json"
 
 Measure = Literal["mean", "verdict"]
 """What counts as accuracy: the mean over the last round's answers (the paper's, I2), or the system's one answer."""
+Match = Literal["tokens", "cost"]
+"""What a matched system may spend: generated tokens, or those and prompt tokens at their price."""
 
 
 class PlannedSystem(BaseModel):
@@ -50,7 +52,9 @@ class PlannedSystem(BaseModel):
     rule: Rule = "vote"
     measure: Measure = "mean"
     matched_to: str | None = None
-    """The system whose generated tokens this one may use; its generators then take turns until they are used up."""
+    """The system that this one may spend as much as; its generators then take turns until that is used up."""
+    match: Match = "tokens"
+    """What of the other system's is matched."""
     members: tuple[str, ...] = ()
     """The systems that a family is the average of."""
     shown: bool = True
@@ -63,19 +67,20 @@ class PlannedSystem(BaseModel):
         return self.rounds > 1 and self.rule == "vote"
 
     @property
-    def has_pilot(self) -> bool:
-        """Whether its size depends on how much is said after its samples: a judge's at another system's tokens."""
-        return self.matched_to is not None and self.rounds > 1
-
-    @property
     def agents(self) -> frozenset[str]:
         """Everybody who has a seat."""
         return frozenset((*self.generators, *(self.critics if self.rounds > 1 else ())))
 
-    def with_generators(self, count: int) -> Self:
-        """Return the system with so many generators, who take turns; each sample has its own number."""
-        seats = tuple(self.generators[place % len(self.generators)] for place in range(count))
-        return self.model_copy(update={"generators": seats, "draws": tuple(range(count))})
+    def with_generators(self, count: int, *, start: int = 0) -> Self:
+        """Return the system with so many generators, who take turns; the one in seat `start` begins.
+
+        Each sample has its own number, and whoever begins, a generator's first sample has the number of its own seat:
+        so the samples are those of other systems that seat it there.
+        """
+        size = len(self.generators)
+        places = [(start + turn) % size for turn in range(count)]
+        draws = tuple(place + size * (turn // size) for turn, place in enumerate(places))
+        return self.model_copy(update={"generators": tuple(self.generators[place] for place in places), "draws": draws})
 
     @model_validator(mode="after")
     def _has_seats(self) -> Self:
@@ -95,6 +100,7 @@ class EvaluationPlan(BaseModel):
     `benchmarks` gives the order of the benchmarks; without it they stand in alphabetical order. `problems` says how
     many problems each has, once they are loaded: by it a seed that is finished can be told from one that is not.
     `digests` tells each problem's question and answer, by benchmark and id, from those of a changed file.
+    `prompt_price` is what reading a prompt token costs, where generating one costs 1; systems matched by cost need it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -104,6 +110,7 @@ class EvaluationPlan(BaseModel):
     benchmarks: tuple[str, ...] = ()
     problems: dict[str, int] = Field(default_factory=dict[str, int])
     digests: dict[str, dict[str, str]] = Field(default_factory=dict[str, dict[str, str]])
+    prompt_price: float | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _names_are_known_and_different(self) -> Self:
@@ -133,10 +140,19 @@ class EvaluationPlan(BaseModel):
         return self
 
     @classmethod
-    def of(cls, systems: Sequence[PlannedSystem], *, reference: str, benchmarks: Sequence[str] = ()) -> Self:
+    def of(
+        cls,
+        systems: Sequence[PlannedSystem],
+        *,
+        reference: str,
+        benchmarks: Sequence[str] = (),
+        prompt_price: float | None = None,
+    ) -> Self:
         """Return the plan for these systems, or say why they make none."""
         try:
-            return cls(systems=tuple(systems), reference=reference, benchmarks=tuple(benchmarks))
+            return cls(
+                systems=tuple(systems), reference=reference, benchmarks=tuple(benchmarks), prompt_price=prompt_price
+            )
         except ValidationError as error:
             raise EvaluationError(f"these systems make no evaluation: {_first_complaint(error)}") from error
 
@@ -156,6 +172,10 @@ class EvaluationPlan(BaseModel):
         counts = {name: len(found) for name, found in problems.items()}
         digests = {name: {problem.id: _digest(problem) for problem in found} for name, found in problems.items()}
         return self.model_copy(update={"problems": counts, "digests": digests})
+
+    def with_prompt_price(self, price: float | None) -> Self:
+        """Return the plan with another price of a prompt token."""
+        return self.model_copy(update={"prompt_price": price})
 
     def changed_problems(self, earlier: Self) -> list[str]:
         """Name the problems, as `benchmark/id`, whose question or answer is another than in an earlier plan."""

@@ -2,15 +2,16 @@
 
 Many questions are under way at once, so that the engine's batch is full; each is recorded when it is answered, in
 whichever order that happens. What is recorded is not done again. Systems of a fixed size go first, because the size of
-matched ones depends on what those cost, and then a judge's pilot (see `matching`).
+matched ones depends on what those spent; matched ones go block by block (see `matching`).
 """
 
+import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mada.concurrency import each
+from mada.concurrency import all_or_none, each
 from mada.debate.protocol import Agent
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
@@ -18,7 +19,7 @@ from mada.debate.window import WindowError
 from mada.errors import EvaluationError, UnansweredError
 from mada.evaluation.effort import Meter
 from mada.evaluation.grid import Grid, Place, place_of
-from mada.evaluation.matching import PILOT, TokenLedger, share_out
+from mada.evaluation.matching import BudgetLedger, blocks
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript, score_debate
 from mada.evaluation.systems import System
@@ -46,18 +47,6 @@ class Item:
         """What tells this item from the others, and its score from other scores."""
         return self.system.name, self.benchmark, self.seed, self.problem.id
 
-    @property
-    def in_pilot(self) -> bool:
-        """Whether what is said here after the samples tells how many of them the system's other items may have."""
-        return self.system.has_pilot and self.number < PILOT
-
-    @property
-    def turn(self) -> int:
-        """When the item may be held: its size depends on items whose turn is before."""
-        if self.system.matched_to is None:
-            return 0
-        return 2 if self.system.has_pilot and not self.in_pilot else 1
-
 
 class Queue:
     """What is to be done in an evaluation, and what of it is done."""
@@ -77,11 +66,11 @@ class Queue:
         self._problems, self._seeds = problems, seeds
         self._scores = run.records(SCORES, Score)
         self._transcripts = run.records(TRANSCRIPTS, Transcript)
-        self._tokens = TokenLedger()
-        self._fixed = {system.name for system in plan.held if system.matched_to is None}
+        self._budgets = BudgetLedger()
+        self._systems = {system.name: system for system in plan.held}
+        matched = [system for system in plan.held if system.matched_to is not None]
+        self._numbers = {item.place: item.number for system in matched for item in self._items(system)}
         self._of = len(plan.held) * seeds * sum(map(len, problems.values()))
-        piloted = [system for system in plan.held if system.has_pilot]
-        self._pilot = {item.place for system in piloted for item in self._items(system) if item.in_pilot}
         self._finished: set[Place] = set()
         self._fail_on_error, self._failed = fail_on_error, 0
         self._right: list[float] = []
@@ -94,20 +83,44 @@ class Queue:
         """Return what a system has not answered yet."""
         return [item for item in self._items(system) if item.place not in self._finished]
 
-    async def hold(self, systems: Sequence[PlannedSystem], *, seat: Seat, at_once: int, meter: Meter) -> None:
+    async def hold(
+        self,
+        systems: Sequence[PlannedSystem],
+        *,
+        seat: Seat,
+        at_once: int,
+        meter: Meter,
+        prompt_price: float | None = None,
+    ) -> None:
         """Let systems answer what they have not answered yet, those first that tell others' sizes."""
-        # Question by question, not system by system: who shares samples then asks for them at the same time.
-        missing = sorted(
-            (item for system in systems for item in self.missing(system)), key=lambda item: (item.seed, item.number)
-        )
-        for turn in (0, 1, 2):
-            items = [item for item in missing if item.turn == turn]
+        self._budgets.prompt_price = prompt_price
+        room = asyncio.Semaphore(at_once)
 
-            async def answer(item: Item) -> None:
-                await self._answer(item, seat)
+        async def answer(item: Item, planned: PlannedSystem) -> None:
+            async with room:
+                await self._answer(item, planned, seat)
                 meter.tick()
 
-            await each(items, answer, at_once=at_once)
+        fixed = [item for system in systems if system.matched_to is None for item in self.missing(system)]
+        await each(_by_question(fixed), lambda item: answer(item, item.system), at_once=at_once)
+        matched = [item for system in systems if system.matched_to is not None for item in self.missing(system)]
+
+        async def answer_blocks(benchmark: str) -> None:
+            of = self._seeds * len(self._problems[benchmark])
+            for block in blocks(of):
+                items = [one for one in matched if one.benchmark == benchmark and one.number in block]
+                sizes = {
+                    system.name: self._budgets.sizes(system, benchmark, block, of=of)
+                    for system in systems
+                    if any(one.system == system for one in items)
+                }
+                sized = [
+                    (one, one.system.with_generators(sizes[one.system.name][one.number], start=one.number))
+                    for one in _by_question(items)
+                ]
+                await all_or_none([answer(one, planned) for one, planned in sized])
+
+        await all_or_none([answer_blocks(benchmark) for benchmark in self._problems])
 
     def _items(self, system: PlannedSystem) -> Iterator[Item]:
         for seed in range(self._seeds):
@@ -115,8 +128,8 @@ class Queue:
                 for place, problem in enumerate(problems):
                     yield Item(system, benchmark, seed, problem, seed * len(problems) + place)
 
-    async def _answer(self, item: Item, seat: Seat) -> None:
-        system = System.of(self._sized(item), seat=lambda name: _Seated(seat(name)))
+    async def _answer(self, item: Item, planned: PlannedSystem, seat: Seat) -> None:
+        system = System.of(planned, seat=lambda name: _Seated(seat(name)))
         seed = self._run.seed("evaluate", item.benchmark, item.seed, item.problem.id)
         held = await system.debate(item.problem.question, seed=seed)
         score, debate = await score_debate(
@@ -147,19 +160,14 @@ class Queue:
                 "raise engine.fail_on_error (`mada evaluate --fail-on-error`)"
             )
 
-    def _sized(self, item: Item) -> PlannedSystem:
-        if item.system.matched_to is None:
-            return item.system
-        mean = self._tokens.samples(item.system, item.benchmark, in_pilot=item.in_pilot)
-        return item.system.with_generators(share_out(mean, item.number))
-
     def _finish(self, score: Score) -> None:
         self._finished.add(place_of(score))
         self._failed += score.failed > 0
-        if score.system in self._fixed:
-            self._tokens.add(score)
-        if place_of(score) in self._pilot:
-            self._tokens.add_pilot(score)
+        system = self._systems.get(score.system)
+        if system is not None and system.matched_to is None:
+            self._budgets.add(score)
+        elif system is not None and place_of(score) in self._numbers:
+            self._budgets.add_matched(score, self._numbers[place_of(score)])
         if score.system == self._plan.reference:
             self._right.append(Grid.measured(self._plan.chosen)(score))
 
@@ -167,6 +175,11 @@ class Queue:
         right = self._right
         note = f"{self._plan.reference} {sum(right) / len(right):.1%} right" if right else ""
         self._progressed(len(self._finished), self._of, note)
+
+
+def _by_question(items: Iterable[Item]) -> list[Item]:
+    """Sort by question, not by system: who shares samples then asks for them at the same time."""
+    return sorted(items, key=lambda item: (item.seed, item.number))
 
 
 class _Seated:

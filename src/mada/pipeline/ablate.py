@@ -143,7 +143,12 @@ def _contest(recipe: Recipe, folder: Path, wanted: AblationRecipe, other: Path |
     systems = with_parameters(_chosen([*systems_of(recipe, cast), *ablations], wanted), cast)
     return replace(
         contest_of(recipe, folder),
-        plan=EvaluationPlan.of(systems, reference=TEAM, benchmarks=wanted.benchmarks),
+        plan=EvaluationPlan.of(
+            systems,
+            reference=TEAM,
+            benchmarks=wanted.benchmarks,
+            prompt_price=recipe.evaluation.prompt_price,
+        ),
         cast=cast,
         seeds=wanted.seeds,
         problems=wanted.problems,

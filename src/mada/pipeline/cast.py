@@ -4,6 +4,7 @@ Agents on one model share its weights, a stack of adapters and an engine. What t
 so nothing is sampled twice.
 """
 
+import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ import torch
 from mada.digest import digest_of
 from mada.errors import AdapterError
 from mada.evaluation.effort import Reading
+from mada.evaluation.prompt_price import measure_prompt_price
 from mada.evaluation.samples import SampleStore
 from mada.evaluation.sharing import SharingEngine
 from mada.models.adapters import count_adapter, is_blank
@@ -29,6 +31,7 @@ from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import StoredRun
 from mada.run.manifest import FILE as MANIFEST
 from mada.team.agent import EngineAgent
+from mada.team.encoding import chat_prompt, prompt_ids
 from mada.team.seats import ADAPTERS, recipe_of, stack_of, team_seats
 from mada.team.settings import DebateSettings
 
@@ -117,6 +120,15 @@ class Seated:
             generated_tokens=sum(one.generated_tokens for one in done),
             prompt_tokens=sum(one.prompt_tokens for one in done),
         )
+
+    async def prompt_price(self, name: str, question: str) -> float:
+        """Measure what reading a prompt token costs an agent's engine, in generated tokens."""
+        member, agent = self._cast[name], self.seat(name)
+        stage = self._stages[member.model]
+        ids = prompt_ids(chat_prompt(agent.prompts.ask(question), stage.chat.tokenizer), stage.chat.tokenizer)
+        # Of this process where it computes itself: whoever else uses the cores does not count.
+        clock = time.process_time if stage.device == "cpu" else time.perf_counter
+        return await measure_prompt_price(stage.engine, agent.adapter, prompt_ids=ids, clock=clock)
 
     def _seated(self, name: str) -> EngineAgent:
         member = self._cast[name]

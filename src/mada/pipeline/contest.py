@@ -1,7 +1,6 @@
 """Holding an evaluation: models loaded as they are needed, questions answered, everything recorded in a run."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,11 +60,15 @@ async def hold_contest(
 ) -> dict[str, JsonValue]:
     """Have every system answer every question that it has not answered yet, and say what came of it.
 
-    Samples of `earlier` runs are used where they are the very ones that are wanted.
+    Samples of `earlier` runs are used where they are the very ones that are wanted, and so is their price of a prompt
+    token, which is measured where nobody knows it.
     """
     problems = contest.load_problems()
     plan = contest.plan.with_problems(problems)
     refuse_changed_problems(run, plan)
+    if plan.prompt_price is None:
+        known = (_recorded_price(one) for one in (run, *earlier))
+        plan = plan.with_prompt_price(next((price for price in known if price is not None), None))
     run.write_text(PLAN_FILE, plan.to_json())
     samples = open_samples(run)
     store = SampleStore(samples, earlier=[one.records(SAMPLES, Sample) for one in earlier if _has_samples(one)])
@@ -90,12 +93,21 @@ async def hold_contest(
                 noted=watch.noted,
             ) as seats:
                 run.check_inputs(STAGE, seats.inputs)
+                by_cost = [system for system in systems if system.match == "cost" and queue.missing(system)]
+                if by_cost and plan.prompt_price is None:
+                    question = queue.missing(by_cost[0])[0].problem.question
+                    price = await seats.prompt_price(by_cost[0].generators[0], question)
+                    watch.noted(f"reading a prompt token costs {price:g} of generating one here")
+                    plan = plan.with_prompt_price(price)
+                    run.write_text(PLAN_FILE, plan.to_json())
                 meter = Meter(run.records(EFFORT, Effort), seats.read)
                 # Three systems may wait for the same two samples, and a vote for its slowest: as many questions as
                 # rows would leave half of the rows empty.
                 at_once = 4 * seats.slots
                 try:
-                    await queue.hold(systems, seat=seats.seat, at_once=at_once, meter=meter)
+                    await queue.hold(
+                        systems, seat=seats.seat, at_once=at_once, meter=meter, prompt_price=plan.prompt_price
+                    )
                 finally:
                     meter.tick(at_once=True)
     grid = Grid.of(run.records(SCORES, Score), contest.plan)
@@ -111,9 +123,8 @@ async def hold_contest(
 
 def refuse_changed_problems(run: Run, plan: EvaluationPlan) -> None:
     """Refuse questions and answers other than those that the evaluation was begun with."""
-    changed: list[str] = []
-    with suppress(OSError, EvaluationError):  # a plan that is lost is written anew; the manifest knows its benchmarks
-        changed = plan.changed_problems(EvaluationPlan.from_json(run.path(PLAN_FILE).read_text(encoding="utf-8")))
+    earlier = _recorded_plan(run)  # one that is lost is written anew; the manifest knows its benchmarks
+    changed = plan.changed_problems(earlier) if earlier else []
     if changed:
         more = f" and {len(changed) - _MOST_NAMED:,} more" if len(changed) > _MOST_NAMED else ""
         raise EvaluationError(
@@ -121,6 +132,18 @@ def refuse_changed_problems(run: Run, plan: EvaluationPlan) -> None:
             "scores of both must not be mixed. Restore the old ones, or evaluate into a new folder"
         )
     run.check_inputs(STAGE, {f"benchmark {name}": digest_of(known) for name, known in plan.digests.items()})
+
+
+def _recorded_plan(run: StoredRun) -> EvaluationPlan | None:
+    try:
+        return EvaluationPlan.from_json(run.path(PLAN_FILE).read_text(encoding="utf-8"))
+    except (OSError, EvaluationError):
+        return None
+
+
+def _recorded_price(run: StoredRun) -> float | None:
+    plan = _recorded_plan(run)
+    return plan.prompt_price if plan else None
 
 
 def _sittings(contest: Contest, queue: Queue) -> Iterator[Sequence[PlannedSystem]]:

@@ -28,7 +28,12 @@ def contest_of(recipe: Recipe, folder: Path) -> Contest:
     cast = cast_of(recipe, folder)
     chosen = [system for system in systems_of(recipe, cast) if system.name in evaluation.systems]
     return Contest(
-        plan=EvaluationPlan.of(with_parameters(chosen, cast), reference=TEAM, benchmarks=evaluation.benchmarks),
+        plan=EvaluationPlan.of(
+            with_parameters(chosen, cast),
+            reference=TEAM,
+            benchmarks=evaluation.benchmarks,
+            prompt_price=evaluation.prompt_price,
+        ),
         cast=cast,
         seeds=evaluation.seeds,
         problems=evaluation.problems,
@@ -49,9 +54,9 @@ def cast_of(recipe: Recipe, folder: Path) -> Cast:
 def systems_of(recipe: Recipe, cast: Cast | None = None) -> Iterator[PlannedSystem]:
     """Yield all systems that can be measured beside a team, from the bare model to the team and its rivals.
 
-    Votes have as many generated tokens as the debate that they stand beside; the untrained rivals are the same base
-    without adapters. The judge chooses among all but one of as many answers. Where the team is there (`cast`), titles
-    call only those generators trained that are.
+    Votes have as many generated tokens as the debate that they stand beside, or cost as much; the untrained rivals are
+    the same base without adapters. The judge chooses among all but one of as many answers. Where the team is there
+    (`cast`), titles call only those generators trained that are.
     """
     generators, critics = team_seats(recipe)
     state = "trained" if cast is None else _state([cast[seat] for seat in generators])
@@ -66,6 +71,7 @@ def systems_of(recipe: Recipe, cast: Cast | None = None) -> Iterator[PlannedSyst
     yield agents_alone("generators", f"generators, {state}", generators)
     yield vote_of("trained-vote", f"{state} vote at MADA's tokens", generators, matched_to=TEAM)
     yield vote_of("trained-weighted-vote", f"{state} weighted vote", generators, matched_to=TEAM, weighted=True)
+    yield vote_of("trained-vote-at-cost", f"{state} vote at MADA's cost", generators, matched_to=TEAM, match="cost")
     if critics:
         yield best_by_critics("best-of-n", "best of n by critics", generators, critics=critics)
     yield debate_of(TEAM, "MADA debate", generators, critics=critics, rounds=rounds)

@@ -40,7 +40,12 @@ def contest_of_file(recipe: EvaluationRecipe) -> Contest:
     cast = _cast(recipe)
     systems = with_parameters([_planned(system) for system in recipe.systems], cast)
     return Contest(
-        plan=EvaluationPlan.of(systems, reference=recipe.reference or systems[0].name, benchmarks=recipe.benchmarks),
+        plan=EvaluationPlan.of(
+            systems,
+            reference=recipe.reference or systems[0].name,
+            benchmarks=recipe.benchmarks,
+            prompt_price=recipe.prompt_price,
+        ),
         cast=cast,
         seeds=recipe.seeds,
         problems=recipe.problems,
@@ -75,16 +80,18 @@ def _as_judge(agent: str) -> str:
 
 def _planned(system: SystemSection) -> PlannedSystem:
     name, title = system.name or system.kind, system.title or _title(system)
-    samples, matched = system.samples, system.matched_to
+    samples, matched, match = system.samples, system.matched_to, system.match
     match system.kind:
         case "single":
             return agents_alone(name, title, system.agents)
         case "vote" | "weighted-vote":
             weighted = system.kind == "weighted-vote"
-            return vote_of(name, title, system.agents, samples=samples, matched_to=matched, weighted=weighted)
+            return vote_of(
+                name, title, system.agents, samples=samples, matched_to=matched, match=match, weighted=weighted
+            )
         case "judge":
             judge = _as_judge(system.judge or "")
-            return judged(name, title, system.agents, judge=judge, samples=samples, matched_to=matched)
+            return judged(name, title, system.agents, judge=judge, samples=samples, matched_to=matched, match=match)
         case "best-of-n":
             return best_by_critics(name, title, system.agents, critics=system.critics, samples=samples)
         case "debate":
@@ -104,6 +111,8 @@ def _title(system: SystemSection) -> str:
             what = f"debate {count}+{len(system.critics)}, {rounds}"
         case "vote" | "weighted-vote" | "judge" | "best-of-n":
             words = {"vote": "vote", "weighted-vote": "weighted vote", "judge": "judge", "best-of-n": "best"}
-            amount = f"at {system.matched_to}'s tokens" if system.matched_to else f"of {system.samples or count}"
+            amount = (
+                f"at {system.matched_to}'s {system.match}" if system.matched_to else f"of {system.samples or count}"
+            )
             what = f"{words[system.kind]} {amount}"
     return f"{what}: {who}"

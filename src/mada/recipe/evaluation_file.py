@@ -22,6 +22,7 @@ from mada.recipe.values import (
     Folder,
     FolderName,
     OrNone,
+    PositiveOrZero,
     Section,
     Seed,
     SomeSources,
@@ -30,6 +31,7 @@ from mada.recipe.values import (
 )
 from mada.recipe.wording import did_you_mean, got
 
+Match = Literal["tokens", "cost"]
 Kind = Literal["single", "vote", "weighted-vote", "judge", "best-of-n", "debate"]
 Seats = Annotated[tuple[Text, ...], BeforeValidator(list_to_tuple)]
 
@@ -65,7 +67,9 @@ class SystemSection(Section):
     samples: OrNone[Count] = None
     """Answers to the bare question; none means one per agent."""
     matched_to: OrNone[Text] = None
-    """Name of another system: as many answers as that one's generated tokens allow (B1)."""
+    """Name of another system: as many answers as that one's budget allows (B1)."""
+    match: Match = "tokens"
+    """The budget: the other's generated tokens, or its cost, which is those and prompt tokens at their price."""
     critics: Seats = ()
     """Agents of a debate's later rounds, or those who choose the best of n."""
     judge: OrNone[Text] = None
@@ -83,6 +87,8 @@ class SystemSection(Section):
                 raise ValueError(f"a {self.kind} has no {field}; remove it, or choose another kind")
         if self.matched_to and (self.samples or self.kind not in ("vote", "weighted-vote", "judge")):
             raise ValueError("matched_to decides the number of samples of a vote, a weighted-vote or a judge alone")
+        if self.match != "tokens" and not self.matched_to:
+            raise ValueError("match goes with matched_to; name the system to match, or remove it")
         # Not "was it set": a stored recipe sets everything, and must be one that can be read again.
         if self.rounds != type(self).model_fields["rounds"].default and self.kind != "debate":
             raise ValueError(f"a {self.kind} has no rounds; remove it, or choose another kind")
@@ -117,6 +123,8 @@ class EvaluationRecipe(Section):
     """Problems of each benchmark, the first ones; none means all."""
     folder: OrNone[Folder] = None
     """Folder with data files; none means the one in the MADA_DATA environment variable (D2)."""
+    prompt_price: OrNone[PositiveOrZero] = None
+    """What a prompt token costs where a generated one costs 1, for match = "cost"; none means it is measured (B1)."""
     price_per_hour: OrNone[Annotated[float, Field(gt=0)]] = None
     """Price of an hour of the device, for costs in money; none means tokens and seconds only (E3)."""
     inference: EvaluationInferenceSection = EvaluationInferenceSection()

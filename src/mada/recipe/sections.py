@@ -254,6 +254,7 @@ class EvaluationSection(Section):
                 "generators",
                 "trained-vote",
                 "trained-weighted-vote",
+                "trained-vote-at-cost",
                 "best-of-n",
                 "mada",
             ],
@@ -262,7 +263,21 @@ class EvaluationSection(Section):
         BeforeValidator(list_to_tuple),
         AfterValidator(_with_the_team),
         Wanted('a list of systems with "mada" in it'),
-    ] = ("single", "debate", "vote", "untrained-vote", "generators", "trained-vote", "mada")
+    ] = (
+        "single",
+        "debate",
+        "vote",
+        "untrained-vote",
+        "generators",
+        "trained-vote",
+        "trained-weighted-vote",
+        "trained-vote-at-cost",
+        "mada",
+    )
     """What is measured. Of the bare model: single, its debate, its vote at that debate's tokens, and at the team's
     tokens its untrained-vote, its weighted-vote and what a judge chooses. Of the trained seats: the generators, their
-    trained-vote and trained-weighted-vote, the best-of-n by the critics, and the team's debate, mada (I4, B1; ours)."""
+    trained-vote and trained-weighted-vote at the team's tokens, their trained-vote-at-cost, which may cost as much as
+    the team with its prompts, the best-of-n by the critics, and the team's debate, mada (I4, B1; ours)."""
+    prompt_price: OrNone[PositiveOrZero] = None
+    """What a prompt token costs where a generated one costs 1, for trained-vote-at-cost; none means it is measured on
+    the engine before it is first needed (B1; ours)."""

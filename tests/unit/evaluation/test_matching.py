@@ -1,19 +1,19 @@
-"""Matched budgets by hand: how many samples another system's tokens allow, and how they are shared out."""
+"""Matched budgets by hand: how many samples another system's budget allows, and that it is met."""
 
-import math
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.errors import EvaluationError
-from mada.evaluation.kinds import debate_of, judged, vote_of
-from mada.evaluation.matching import TokenLedger, share_out
+from mada.evaluation.kinds import judged, vote_of
+from mada.evaluation.matching import BudgetLedger, blocks
 from mada.evaluation.scores import Score
 
 
-def score(system, agents, tokens, benchmark="b"):
-    """A score with these agents and generated tokens in every round; all else does not matter here."""
+def score(system, agents, tokens, prompts=None, *, benchmark="b"):
+    """A score with these agents, generated and prompt tokens in every round; all else does not matter here."""
     shape = tuple(tuple(0 for _ in row) for row in tokens)
     return Score(
         system=system,
@@ -28,87 +28,114 @@ def score(system, agents, tokens, benchmark="b"):
         first_vote_correct=True,
         tie=False,
         tokens=tuple(map(tuple, tokens)),
-        prompts=shape,
+        prompts=tuple(map(tuple, prompts)) if prompts else shape,
         truncated=0,
         shortened=0,
     )
 
 
-def ledger(*scores):
-    made = TokenLedger()
+def ledger(*scores, price=None):
+    made = BudgetLedger(price)
     for one in scores:
         made.add(one)
     return made
 
 
-def matched(*agents):
-    return vote_of("matched", "Matched", agents, matched_to="debate")
+def matched(*agents, match="tokens"):
+    return vote_of("matched", "Matched", agents, matched_to="debate", match=match)
 
 
-JUDGE = judged("judge", "Judge", ["g"], judge="g", matched_to="debate")
+def sizes(known, system, count=4, *, benchmark="b"):
+    """How many samples the first questions have, of many."""
+    return list(known.sizes(system, benchmark, range(count), of=1000).values())
+
+
+JUDGE = judged("judge", "Judge", ["g"], judge="j", matched_to="debate")
 DEBATE = [
-    score("debate", [["g", "h"], ["c"]], [[100, 300], [600]]),
-    score("debate", [["g", "h"], ["c"]], [[200, 200], [1000]]),
+    score("debate", [["g", "h"], ["c"]], [[100, 300], [600]], [[40, 50], [400]]),
+    score("debate", [["g", "h"], ["c"]], [[200, 200], [1000]], [[60, 50], [600]]),
 ]
-# The debate has 1,200 tokens a question; a sample of g has (100 + 200) / 2 = 150, of h (300 + 200) / 2 = 250.
+# The debate has 1,200 tokens a question and reads 600; a sample of g has (100 + 200) / 2 = 150, of h 250, and each has
+# a prompt of 50.
 
 
 @pytest.mark.parametrize(
-    ("agents", "samples"),
+    ("agents", "expected"),
     [
-        (["g"], 1200 / 150),
-        (["h"], 1200 / 250),
-        # In turns, a sample has the mean of the two: 200 tokens. A name that is there twice is one agent.
-        (["g", "h"], 1200 / 200),
-        (["g", "g", "h"], 1200 / 200),
+        (["g"], [8, 8, 8, 8]),
+        # 4.8 a question: 5 have 1,250 of 1,200; 10 have 2,500 of 2,400; 14 have 3,500 of 3,600; 19 have 4,750 of 4,800.
+        (["h"], [5, 5, 4, 5]),
+        # In turns, two samples have 400 tokens.
+        (["g", "h"], [6, 6, 6, 6]),
+        # Six have 1,100 whoever begins; then g (1,250 of 1,200), none (2,350), h (3,700 of 3,600), none (4,800).
+        (["g", "g", "h"], [7, 6, 7, 6]),
     ],
 )
-def test_samples_are_the_tokens_of_the_other_over_those_of_one_sample(agents, samples):
-    assert ledger(*DEBATE).samples(matched(*agents), "b", in_pilot=False) == pytest.approx(samples)
+def test_samples_come_as_close_as_they_can_to_the_tokens_of_the_other(agents, expected):
+    assert sizes(ledger(*DEBATE), matched(*agents)) == expected
+
+
+def test_who_begins_changes_from_question_to_question_and_is_counted():
+    """Lengths of 100, 10 and 10 and a budget of 160."""
+    known = ledger(score("debate", [["a", "b", "c"], ["d"]], [[100, 10, 10], [40]]))
+    # a b c (120 of 160) · b c a b c (+140 = 260 of 320) and a would overshoot · c a b c (+130) …
+    found = sizes(known, matched("a", "b", "c"), 6)
+    spent = 0
+    for number, size in enumerate(found):
+        spent += sum(100 if (number + turn) % 3 == 0 else 10 for turn in range(size))
+        assert abs(spent - 160 * (number + 1)) <= 50, "never further than half of the longest sample"
+    assert len(set(found)) > 1
 
 
 def test_all_systems_tell_how_long_an_agents_samples_are_and_only_its_first_rounds_count():
     # g's samples: 100, 200 and 450, so 250 each; what g says as a critic is no sample of it.
     more = [score("single", [["g"]], [[450]]), score("other", [["h"], ["g"]], [[250], [9000]])]
-    assert ledger(*DEBATE, *more).samples(matched("g"), "b", in_pilot=False) == pytest.approx(1200 / 250)
+    assert sizes(ledger(*DEBATE, *more), matched("g")) == [5, 5, 4, 5]
 
 
 def test_benchmarks_are_matched_by_themselves():
     hard = score("debate", [["g", "h"], ["c"]], [[400, 400], [400]], benchmark="hard")
     both = ledger(*DEBATE, hard)
-    assert both.samples(matched("g"), "b", in_pilot=False) == pytest.approx(8)
-    assert both.samples(matched("g"), "hard", in_pilot=False) == pytest.approx(3)
+    assert sizes(both, matched("g")) == [8, 8, 8, 8]
+    assert sizes(both, matched("g"), benchmark="hard") == [3, 3, 3, 3]
+
+
+def test_what_was_really_spent_decides_what_later_questions_have():
+    known = ledger(*DEBATE)
+    for number in range(10):
+        known.add_matched(score("matched", [["g"] * 8], [[180] * 8]), number)  # 1,440 a question instead of 1,200
+    # Of 20 × 1,200 there are 24,000 - 14,400 = 9,600 left for ten questions: 960 each, and a sample has 150.
+    found = list(known.sizes(matched("g"), "b", range(10, 15), of=20).values())
+    assert found == [6, 7, 6, 7, 6]
+    # What was spent on questions that are not before the block does not matter.
+    known.add_matched(score("matched", [["g"]], [[9_000]]), 12)
+    assert list(known.sizes(matched("g"), "b", range(10, 15), of=20).values()) == found
 
 
 def test_a_judge_that_nobody_has_heard_is_taken_to_write_as_much_as_a_sample_has():
-    assert ledger(*DEBATE).samples(JUDGE, "b", in_pilot=True) == pytest.approx(1200 / 150 - 1)
-    assert ledger(*DEBATE).samples(JUDGE, "b", in_pilot=False) == pytest.approx(1200 / 150 - 1)
+    assert sizes(ledger(*DEBATE), JUDGE) == [7, 7, 7, 7]
 
 
-def test_after_the_pilot_the_judges_own_words_are_spared_out_of_the_budget():
+def test_then_the_judges_own_words_are_spared_out_of_the_budget():
     heard = ledger(*DEBATE)
-    for tokens in (10, 20, 60):
-        # What the samples of the pilot cost does not matter, nor what a judge says elsewhere or somebody else here.
-        heard.add_pilot(score("judge", [["g", "g"], ["g"]], [[7000, 1], [tokens]]))
-    heard.add_pilot(score("judge", [["g"], ["g"]], [[1], [999]], benchmark="hard"))
-    heard.add_pilot(score("other", [["g"], ["g"]], [[1], [999]]))
-    assert heard.samples(JUDGE, "b", in_pilot=False) == pytest.approx((1200 - 30) / 150)
-    assert heard.samples(JUDGE, "b", in_pilot=True) == pytest.approx(1200 / 150 - 1), "the pilot stays what it was"
-    assert heard.samples(matched("g"), "b", in_pilot=False) == pytest.approx(1200 / 150)
+    for number, tokens in enumerate((10, 20, 60)):
+        heard.add_matched(score("judge", [["g"] * 7, ["j"]], [[150] * 7, [tokens]]), number)
+        # Nor does it matter what a judge says elsewhere or somebody else here.
+        heard.add_matched(score("judge", [["g"], ["j"]], [[1], [999]], benchmark="hard"), number)
+        heard.add_matched(score("other", [["g"], ["j"]], [[1], [999]]), number)
+    # 30 × 1,200 less 3 × 1,050 + 90 leaves 1,213.3 for each of 27; a judge writes 30, so 1,183.3 for samples of 150.
+    assert list(heard.sizes(JUDGE, "b", range(3, 8), of=30).values()) == [8, 8, 8, 8, 7]
 
 
-def test_a_judge_with_more_to_say_than_the_budget_allows_has_one_sample_to_judge():
-    heard = ledger(*DEBATE)
-    heard.add_pilot(score("judge", [["g"], ["g"]], [[150], [5000]]))
-    assert heard.samples(JUDGE, "b", in_pilot=False) == 1
-
-
-def test_there_is_always_one_sample():
+def test_there_is_always_one_sample_whatever_it_costs():
     short = [score("debate", [["g"], ["c"]], [[10], [5]]), score("single", [["g"]], [[1000]])]
-    assert ledger(*short).samples(matched("g"), "b", in_pilot=False) == 1
-    assert ledger(*short).samples(JUDGE, "b", in_pilot=False) == 1
+    assert sizes(ledger(*short), matched("g")) == [1, 1, 1, 1]
+    assert sizes(ledger(*short), JUDGE) == [1, 1, 1, 1]
+    over = ledger(*short)
+    over.add_matched(score("matched", [["g"]], [[1000]]), 0)
+    assert list(over.sizes(matched("g"), "b", range(1, 3), of=3).values()) == [1, 1]
     silent = score("debate", [["g"], ["c"]], [[0], [0]])
-    assert ledger(silent).samples(matched("g"), "b", in_pilot=False) == 1, "who says nothing divides nothing by zero"
+    assert sizes(ledger(silent), matched("g")) == [1, 1, 1, 1], "who says nothing divides nothing by zero"
 
 
 @pytest.mark.parametrize(
@@ -118,45 +145,109 @@ def test_there_is_always_one_sample():
         (matched("c"), "b"),  # only ever a critic
         (matched("g"), "elsewhere"),
         (vote_of("matched", "Matched", ["g"], matched_to="nobody"), "b"),
+        (matched("g", match="cost"), "b"),  # and no price
     ],
 )
-def test_what_is_not_known_is_refused_with_what_to_do_about_it(system, benchmark):
-    with pytest.raises(EvaluationError) as caught:
-        ledger(*DEBATE).samples(system, benchmark, in_pilot=False)
-    assert str(caught.value) == (
-        f"'matched' is to use as many tokens as {system.matched_to!r} on {benchmark}, and how many a sample of "
-        f"{', '.join(system.generators)} has is not known; "
-        "evaluate a system of fixed size with these generators too, such as a single agent"
-    )
-
-
-def test_a_system_can_be_matched_to_one_that_is_as_large_as_itself():
-    same = debate_of("debate", "Debate", ["g"], critics=["g"], rounds=2)
-    held = score("debate", [same.generators, same.critics], [[70], [70]])
-    assert ledger(held).samples(matched("g"), "b", in_pilot=False) == 2
+def test_what_is_not_known_is_refused(system, benchmark):
+    with pytest.raises(EvaluationError, match="not known"):
+        sizes(ledger(*DEBATE), system, benchmark=benchmark)
 
 
 @pytest.mark.parametrize(
-    ("mean", "numbers"),
+    ("agents", "price", "expected"),
     [
-        (2.0, [2, 2, 2, 2]),
-        (2.5, [2, 3, 2, 3]),
-        (7 / 3, [2, 2, 3, 2, 2, 3]),
-        (1.25, [1, 1, 1, 2, 1]),
-        # A hair below six, as divisions leave it, is six.
-        (6 - 1e-12, [6, 6, 6, 6]),
-        (0.5, [1, 1, 1]),
+        # 1,200 + 600 × 0 = 1,200, and a sample has 150: as if by tokens.
+        (["g"], 0.0, [8, 8, 8, 8]),
+        # 1,200 + 600 × 0.5 = 1,500; a question's prompt of 50 is read once, for 25, and 1,475 / 150 = 9.83.
+        (["g"], 0.5, [10, 10, 9, 10]),
+        # Two agents read it twice: 1,500 - 2 × 25 = 1,450, which 150 + 250 + … comes near to with seven samples.
+        (["g", "h"], 0.5, [7, 8, 7, 7]),
     ],
 )
-def test_numbers_that_keep_the_mean(mean, numbers):
-    assert [share_out(mean, place) for place in range(len(numbers))] == numbers
+def test_cost_counts_prompts_at_their_price_and_a_shared_prompt_once(agents, price, expected):
+    assert sizes(ledger(*DEBATE, price=price), matched(*agents, match="cost")) == expected
+    assert sizes(ledger(*DEBATE, price=price), matched("g")) == [8, 8, 8, 8], "tokens stay tokens"
 
 
-@given(mean=st.floats(1, 40), count=st.integers(1, 200))
-def test_up_to_any_place_the_mean_is_kept(mean, count):
-    numbers = [share_out(mean, place) for place in range(count)]
-    assert min(numbers) >= 1
-    assert max(numbers) - min(numbers) <= 1
-    for place in range(1, count + 1):
-        assert abs(sum(numbers[:place]) - math.floor(place * mean)) <= 1
-        assert abs(sum(numbers[:place]) - place * mean) < 1 + 1e-6
+def test_a_prompt_that_seats_of_one_agent_share_is_paid_once_by_the_target_too():
+    shared = score("debate", [["g"] * 3, ["g"] * 2], [[100] * 3, [100] * 2], [[40] * 3, [300] * 2])
+    apart = score("debate", [["g", "h", "i"], ["j", "k"]], [[100] * 3, [100] * 2], [[40] * 3, [300] * 2])
+    own = score("single", [["v"]], [[1]], [[0]])
+    vote = vote_of("matched", "Matched", ["v"], matched_to="debate", match="cost")
+    assert sizes(ledger(shared, own, price=1.0), vote, 1) == [500 + 40 + 300]
+    assert sizes(ledger(apart, own, price=1.0), vote, 1) == [500 + 3 * 40 + 2 * 300]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (0, [0]),
+        (1, [1]),
+        (2, [1, 1]),
+        (6, [2, 2, 1, 1]),
+        (16, [4, 6, 3, 2, 1]),
+        (256, [16, 120, 60, 30, 15, 8, 4, 2, 1]),
+    ],
+)
+def test_blocks_are_a_pilot_and_halves_of_what_is_left(count, expected):
+    assert list(map(len, blocks(count))) == expected
+
+
+@given(count=st.integers(1, 20_000))
+def test_blocks_are_all_questions_in_order_and_few(count):
+    found = blocks(count)
+    assert [number for block in found for number in block] == list(range(count))
+    assert len(found) <= 10
+
+
+def _lengths(seed):
+    """Reply lengths that differ between agents and within one, by a log-normal distribution."""
+    drawn = random.Random(seed)
+    median = {"a": 300, "b": 30, "c": 60, "critic": 40, "j": 80}
+    return lambda agent: max(1, round(drawn.lognormvariate(0, 0.5) * median[agent]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "system",
+    [
+        matched("a", "b", "c"),
+        matched("a"),
+        matched("a", "b", "c", match="cost"),
+        judged("matched", "Judge", ["a", "b", "c"], judge="j", matched_to="debate"),
+        judged("matched", "Judge", ["a", "b", "c"], judge="j", matched_to="debate", match="cost"),
+    ],
+)
+def test_ragged_lengths_meet_the_budget_within_one_percent(system, seed):
+    count, price, length = 400, 0.1, _lengths(seed)
+    debates = [
+        score(
+            "debate",
+            ["abc", ["critic"]],
+            [[length(agent) for agent in "abc"], [length("critic")]],
+            [[80] * 3, [400]],
+        )
+        for _ in range(count)
+    ]
+    known = ledger(*debates, price=price)
+    spent = []
+    for block in blocks(count):
+        for number, size in known.sizes(system, "b", block, of=count).items():
+            agents = system.with_generators(size, start=number).generators
+            others = [["j"]] if system.rounds > 1 else []
+            spent.append(
+                score(
+                    "matched",
+                    [agents, *others],
+                    [[length(agent) for agent in agents], *([length("j")] for _ in others)],
+                    [[80] * size, *([100 + 40 * size] for _ in others)],
+                )
+            )
+            known.add_matched(spent[-1], number)
+
+    def total(scores):
+        rows = [row for one in scores for row in zip(one.agents, one.prompts, strict=True)]
+        read = sum(sum(dict(zip(*row, strict=True)).values()) for row in rows)
+        return sum(one.generated_tokens for one in scores) + (price * read if system.match == "cost" else 0)
+
+    assert total(spent) == pytest.approx(total(debates), rel=0.01)

@@ -26,7 +26,8 @@ def test_a_plan_is_written_and_read():
     plan = EvaluationPlan.of([SINGLE, DEBATE], reference="single", benchmarks=["b", "a"])
     plan = plan.with_problems({"b": [problem("p"), problem("q")], "a": [problem("r")]})
     text = plan.to_json()
-    common = {"draws": None, "rule": "vote", "measure": "mean", "matched_to": None, "members": [], "shown": True}
+    common = {"draws": None, "rule": "vote", "measure": "mean", "members": [], "shown": True}
+    common |= {"matched_to": None, "match": "tokens"}
     plain = json.loads(text)
     digests = plain.pop("digests")
     assert {name: list(known) for name, known in digests.items()} == {"b": ["p", "q"], "a": ["r"]}
@@ -54,6 +55,7 @@ def test_a_plan_is_written_and_read():
         "reference": "single",
         "problems": {"b": 2, "a": 1},
         "benchmarks": ["b", "a"],
+        "prompt_price": None,
     }
     assert EvaluationPlan.from_json(text) == plan
 
@@ -91,6 +93,9 @@ def test_a_matched_system_lets_its_generators_take_turns():
     longer = MATCHED.with_generators(3)
     assert longer.generators == ("g1", "g2", "g1")
     assert longer.draws == (0, 1, 2)
+    # Whoever begins, the first two samples are those that a debate of the two has.
+    later = MATCHED.with_generators(5, start=3)
+    assert (later.generators, later.draws) == (("g2", "g1", "g2", "g1", "g2"), (1, 0, 3, 2, 5))
     assert longer.with_generators(1) == MATCHED.model_copy(update={"generators": ("g1",), "draws": (0,)})
 
 

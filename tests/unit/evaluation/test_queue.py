@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-import mada.evaluation.queue
+import mada.evaluation.matching
 import mada.run.manifest
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
@@ -15,7 +15,6 @@ from mada.debate.window import WindowError
 from mada.errors import EngineError, EvaluationError, RunError, UnansweredError
 from mada.evaluation.effort import Meter
 from mada.evaluation.kinds import agents_alone, debate_of, judged, vote_of
-from mada.evaluation.matching import share_out
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.queue import Queue
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
@@ -96,7 +95,7 @@ class Session:
         self.speakers = {name: Speaker(name) for name in ("g", "h", "c", "g as judge")}
         self.speakers |= {speaker.name: speaker for speaker in speakers}
 
-    def hold(self, *, at_once=4, systems=None, fail_on_error=0.0):
+    def hold(self, *, at_once=4, systems=None, fail_on_error=0.0, prompt_price=None):
         with Run.open(self.folder, Recipe()) as run:
             queue = Queue(
                 run,
@@ -108,7 +107,8 @@ class Session:
                 fail_on_error=fail_on_error,
             )
             seat = self.speakers.__getitem__
-            asyncio.run(queue.hold(systems or self.plan.held, seat=seat, at_once=at_once, meter=self.meter))
+            more = {"at_once": at_once, "meter": self.meter, "prompt_price": prompt_price}
+            asyncio.run(queue.hold(systems or self.plan.held, seat=seat, **more))
         return self
 
     @property
@@ -143,6 +143,10 @@ def place(one):
 
 def in_order(scores):
     return sorted(scores, key=place)
+
+
+def by_question(scores):
+    return sorted(scores, key=lambda one: (one.benchmark, one.seed, one.problem))
 
 
 def test_every_question_is_answered_once_by_every_system_that_has_seats(session):
@@ -185,59 +189,109 @@ def test_a_sample_has_the_seed_of_its_question_and_its_number_in_every_system(se
     assert Counter(held.speakers["h"].asked) == drawn(1, 1, 1)
 
 
-def test_matched_systems_come_last_and_meet_the_tokens_of_their_target_on_average(session):
+def test_matched_systems_come_last_and_meet_the_tokens_of_their_target(session):
     held = session().hold()
     systems = [score.system for score in held.scores]
     assert set(systems[: 4 * QUESTIONS]) == {"single", "debate", "vote", "hidden"}
     assert set(systems[4 * QUESTIONS :]) == {"matched", "judge"}
-    for benchmark, of_benchmark in PROBLEMS.items():
-        here = sorted(
-            (one for one in held.scores if one.benchmark == benchmark), key=lambda one: (one.seed, place(one))
-        )
+    for benchmark in PROBLEMS:
+        here = by_question(one for one in held.scores if one.benchmark == benchmark)
         sizes = [len(one.agents[0]) for one in here if one.system == "matched"]
         # A debate has 150 + 250 + 475 = 875 tokens, a sample of g 150: 5.8333 samples a question.
-        of_each = {2: [5, 6, 6, 6], 3: [5, 6, 6, 6, 6, 6]}
-        assert sizes == of_each[len(of_benchmark)]
-        # All questions belong to the pilot, where the judge spares a whole sample: 4.8333 samples.
-        assert [len(one.agents[0]) for one in here if one.system == "judge"] == [size - 1 for size in sizes]
+        assert sizes == {"small": [6, 6, 6, 5], "large": [6, 6, 6, 5, 6, 6]}[benchmark]
         tokens = Counter[str]()
         for one in here:
             tokens[one.system] += one.generated_tokens
-        assert 0 <= tokens["debate"] - tokens["matched"] < TOKENS["g"]
+        assert abs(tokens["debate"] - tokens["matched"]) <= TOKENS["g"] / 2
+        assert abs(tokens["debate"] - tokens["judge"]) <= TOKENS["g"] / 2
 
 
-def test_what_matched_systems_sample_themselves_does_not_change_their_budget(session):
-    speakers = [Speaker(name, varies=True) for name in TOKENS]
-    held = session(speakers=speakers).hold()
+ROTATED = vote_of("rotated", "Rotated", ["g", "h"], matched_to="debate")
+
+
+def test_who_begins_goes_by_the_question_and_samples_stay_shared(session):
+    plan = EvaluationPlan.of([SINGLE, DEBATE, ROTATED], reference="debate")
+    held = session(plan=plan).hold()
+    with Run.open(held.folder, Recipe()) as run:
+        seeds = {
+            (benchmark, seed, problem.id): run.seed("evaluate", benchmark, seed, problem.id)
+            for benchmark, of_benchmark in PROBLEMS.items()
+            for seed in range(SEEDS)
+            for problem in of_benchmark
+        }
+    drawn = Counter()
     for benchmark in PROBLEMS:
-        here = [one for one in held.scores if one.benchmark == benchmark]
-        fixed = [one for one in here if one.system not in ("matched", "judge")]
-        allowed = [one.generated_tokens for one in fixed if one.system == "debate"]
-        samples = [
-            tokens for one in fixed for agent, tokens in zip(one.agents[0], one.tokens[0], strict=True) if agent == "g"
-        ]
-        mean = (sum(allowed) / len(allowed)) / (sum(samples) / len(samples))
-        matched = sorted((one for one in here if one.system == "matched"), key=lambda one: (one.seed, one.problem))
-        assert [len(one.agents[0]) for one in matched] == [share_out(mean, place) for place in range(len(matched))]
-    one_by_one = session("slowly", speakers=[Speaker(name, varies=True) for name in TOKENS]).hold(at_once=1)
-    assert in_order(held.scores) == in_order(one_by_one.scores)
+        here = by_question(one for one in held.scores if place(one)[:2] == ("rotated", benchmark))
+        for number, one in enumerate(here):
+            order = ("g", "h") if number % 2 == 0 else ("h", "g")
+            assert one.agents[0] == (order * 3)[: len(one.agents[0])]
+            # g's samples have the numbers 0, 2, … and h's 1, 3, …, whoever begins: the debate's own are among them.
+            for agent, first in (("g", 0), ("h", 1)):
+                for turn in range(one.agents[0].count(agent)):
+                    drawn[agent, seed_for(seeds[place(one)[1:]], "turn", 1, first + 2 * turn)] += 1
+    for agent, first, others in (("g", 0, 2), ("h", 1, 1)):  # g is alone and in the debate, h in the debate
+        mine = Counter(seed for _, seed in held.speakers[agent].asked)
+        for seed in seeds.values():
+            mine[seed_for(seed, "turn", 1, first)] -= others
+        assert +mine == Counter({seed: count for (name, seed), count in drawn.items() if name == agent})
 
 
-@pytest.mark.parametrize("kept", [None, lambda line: b'"judge"' not in line, lambda line: b'"p1"' not in line])
-@pytest.mark.parametrize("at_once", [1, 50])
-def test_after_its_pilot_a_judge_has_as_many_samples_as_its_own_replies_leave(session, monkeypatch, kept, at_once):
-    monkeypatch.setattr(mada.evaluation.queue, "PILOT", 3)
-    held = session().hold(at_once=at_once)
-    if kept:  # a session that was killed, and another that goes on
-        file = held.folder / "records" / f"{SCORES}.jsonl"
+def test_what_is_spent_meets_the_budget_whoever_speaks_longest(session, monkeypatch):
+    monkeypatch.setitem(TOKENS, "g", 2000)
+    monkeypatch.setitem(TOKENS, "h", 200)
+    plan = EvaluationPlan.of([SINGLE, DEBATE, ROTATED], reference="debate")
+    held = session(plan=plan, speakers=[Speaker(name, varies=True) for name in TOKENS]).hold()
+    for benchmark in PROBLEMS:
+        spent = Counter()
+        for one in held.scores:
+            if one.benchmark == benchmark:
+                spent[one.system] += one.generated_tokens
+        assert abs(spent["rotated"] - spent["debate"]) <= 2200 / 2, "half of the longest sample"
+
+
+def test_no_order_and_no_kill_changes_how_many_samples_there_are(session):
+    def speakers():
+        return [Speaker(name, varies=True) for name in (*TOKENS, "g as judge")]
+
+    plan = EvaluationPlan.of([MATCHED, JUDGE, ROTATED, SINGLE, DEBATE], reference="debate")
+    whole = session("whole", plan=plan, speakers=speakers()).hold(at_once=50)
+    one_by_one = session("slowly", plan=plan, speakers=speakers()).hold(at_once=1)
+    assert in_order(whole.scores) == in_order(one_by_one.scores)
+    for kept in (
+        lambda line: b'"judge"' not in line,
+        lambda line: b'"p1"' not in line,
+        lambda line: b'"p0"' not in line,
+    ):
+        file = whole.folder / "records" / f"{SCORES}.jsonl"
         file.write_bytes(b"".join(filter(kept, file.read_bytes().splitlines(keepends=True))))
-        held = session().hold(at_once=at_once)
+        again = session("whole", plan=plan, speakers=speakers()).hold(at_once=3)
+        assert in_order(again.scores) == in_order(one_by_one.scores)
+
+
+def test_after_its_pilot_a_judge_has_as_many_samples_as_its_own_replies_leave(session, monkeypatch):
+    monkeypatch.setattr(mada.evaluation.matching, "PILOT", 1)
+    held = session().hold()
     sizes = {
-        benchmark: [len(one.agents[0]) for one in in_order(held.scores) if place(one)[:2] == ("judge", benchmark)]
+        benchmark: [len(one.agents[0]) for one in by_question(held.scores) if place(one)[:2] == ("judge", benchmark)]
         for benchmark in PROBLEMS
     }
-    # 875 tokens, a sample has 150, the judge writes 60: first (875 - 150) / 150 = 4.8333, then 815 / 150 = 5.4333.
-    assert sizes == {"small": [4, 5, 5, 5], "large": [4, 5, 5, 5, 6, 5]}
+    # 875 tokens, a sample has 150, the judge writes 60: first (875 - 150) / 150 = 4.8 samples. Five and the judge spent
+    # 810, so there are 897 for each other question on small, 888 on large, and 60 less for samples: 5.6 and 5.5.
+    assert sizes == {"small": [5, 6, 5, 6], "large": [5, 6, 5, 6, 5, 6]}
+
+
+def test_cost_takes_prompts_into_account(session):
+    """A debate has 875 tokens and reads a prompt of 10 for each of three agents; a vote of g reads one."""
+    plan = EvaluationPlan.of(
+        [SINGLE, DEBATE, vote_of("vote", "Vote", ["g"], matched_to="debate", match="cost")], reference="debate"
+    )
+    for price, of_large in ((0.0, [6, 6, 6, 5, 6, 6]), (15.0, [8, 8, 8, 7, 8, 8])):
+        # 875 + 3 × 150 = 1,325, less 150 for the vote's prompt: 1,175 / 150 = 7.83.
+        held = session(str(price), plan=plan).hold(prompt_price=price)
+        found = [len(one.agents[0]) for one in by_question(held.scores) if place(one)[:2] == ("vote", "large")]
+        assert found == of_large
+    with pytest.raises(EvaluationError, match="price"):
+        session("unknown", plan=plan).hold()
 
 
 def test_a_system_comes_to_its_answer_by_its_own_rule(session):

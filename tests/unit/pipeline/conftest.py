@@ -51,6 +51,7 @@ max_new_tokens = 96
 benchmarks = ["abacus-easy", "abacus-medium"]
 seeds = 2
 problems = 2
+prompt_price = 0.1
 """
 
 

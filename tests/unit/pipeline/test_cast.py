@@ -7,7 +7,9 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from mada.errors import RunError
+from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.samples import Sample, SampleStore
+from mada.evaluation.scores import SCORES, Score
 from mada.models.loading import EMBEDDED
 from mada.pipeline.cast import Member
 from mada.pipeline.cast import seated as take_seats
@@ -16,7 +18,7 @@ from mada.pipeline.evaluations import contest_of_file
 from mada.pipeline.observing import SilentRunObserver
 from mada.recipe.evaluation_file import evaluation_of
 from mada.recipe.sections import EngineSection, ModelSection
-from mada.run import Records, Run
+from mada.run import Records, Run, StoredRun
 from mada.team.seats import adapter_folders
 from mada.team.settings import DebateSettings
 
@@ -161,3 +163,46 @@ def test_matched_systems_wait_until_the_length_of_their_samples_is_known(scripte
         done = asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver()))
     assert (done["systems"], done["questions"]) == (3, 2)
     assert len(engines) == 1 + 2 + 1, "the debate's model, both for the single, and the vote's again"
+
+
+def test_the_price_of_a_prompt_token_is_measured_once_and_recorded(scripted, tmp_path, monkeypatch):
+    scripted(lambda agent, prompt, seed: "4" * (seed % 7) + r" \boxed{4}")
+    recipe = evaluation_of(
+        {
+            "benchmarks": ["abacus-easy"],
+            "problems": 2,
+            "seeds": 1,
+            "grading": {"workers": 1},
+            "agents": {"a": {"model": "mada-nano", "window": 512}, "b": {"model": "mada-nano", "window": 384}},
+            "systems": [
+                {"kind": "single", "agents": ["b"]},
+                {"kind": "debate", "agents": ["a"], "critics": ["a"]},
+                {"kind": "vote", "agents": ["a"], "matched_to": "debate", "match": "cost"},
+            ],
+        },
+        where="here",
+    )
+    measured = []
+
+    async def measure(engine, agent, *, prompt_ids, clock):
+        measured.append(len(prompt_ids))
+        return 0.25
+
+    monkeypatch.setattr("mada.pipeline.cast.measure_prompt_price", measure)
+
+    def hold(name, *, earlier=()):
+        with Run.open(tmp_path / name, recipe) as run:
+            asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver(), earlier=earlier))
+            sizes = [len(one.agents[0]) for one in run.records(SCORES, Score) if one.system == "vote"]
+            return sizes, EvaluationPlan.from_json(run.path(PLAN_FILE).read_text()).prompt_price
+
+    sizes, price = hold("run")
+    assert (price, len(measured)) == (0.25, 1)
+    file = tmp_path / "run" / "records" / "scores.jsonl"
+    kept = [line for line in file.read_bytes().splitlines(keepends=True) if b'"vote"' not in line]
+    file.write_bytes(b"".join(kept))
+    assert hold("run") == (sizes, 0.25)
+    assert hold("other", earlier=[StoredRun.read(tmp_path / "run")]) == (sizes, 0.25)
+    assert len(measured) == 1, "recorded, and known to who uses its samples"
+    assert hold("new")[1] == 0.25
+    assert len(measured) == 2

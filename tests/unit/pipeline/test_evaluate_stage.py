@@ -18,8 +18,9 @@ from mada.run import StoredRun
 from mada.team.seats import team_seats
 
 BENCHMARKS = ("abacus-easy", "abacus-medium")
-DEFAULT = ("single", "debate", "vote", "untrained-vote", "generators", "trained-vote", "mada")
-ALL = (*DEFAULT, "weighted-vote", "judge", "trained-weighted-vote", "best-of-n")
+VOTES = ("vote", "untrained-vote", "trained-vote", "trained-weighted-vote", "trained-vote-at-cost")
+DEFAULT = ("single", "debate", *VOTES[:2], "generators", *VOTES[2:], "mada")
+ALL = (*DEFAULT, "weighted-vote", "judge", "best-of-n")
 EVERYTHING = f"evaluation.systems={list(ALL)}"
 
 
@@ -77,21 +78,24 @@ def test_every_system_answers_every_problem_with_every_seed_once(stage, engines)
     assert {name: places(scores, name) for name in DEFAULT} == dict.fromkeys(DEFAULT, ITEMS)
     assert len(scores) == len(DEFAULT) * 8
     # Replies are about equally long, so matched votes have about six samples; what they have is in the records.
-    votes = sum(len(one["answers"][0]) for one in scores if "vote" in one["system"])
-    assert 8 * 3 * 5 <= votes <= 8 * 3 * 7
+    votes = {name: sum(len(one["answers"][0]) for one in scores if one["system"] == name) for name in VOTES}
+    for name in VOTES[:-1]:
+        assert 8 * 5 <= votes[name] <= 8 * 7
+    assert votes["trained-weighted-vote"] == votes["trained-vote"]
+    assert votes["trained-vote-at-cost"] > votes["trained-vote"], "a debate reads more than a vote"
     assert summary == {
-        "systems": 7,
+        "systems": 9,
         "questions": 8,
-        "completions wanted": 8 * (1 + 6 + 3 + 6) + votes,
+        "completions wanted": 8 * (1 + 6 + 3 + 6) + sum(votes.values()),
         "of these sampled": len(engines[0].requests),
         "accuracy of the reference": 1.0,
     }
     assert len(lines_of(context, "samples")) == len(engines[0].requests)
     trained = [folder.rpartition("/")[2] for folder in engines[0].trained]
     assert sorted(trained) == sorted(f"{role}-{number}" for role in ("generator", "critic") for number in (1, 2, 3))
-    assert context.watch.progress[0] == (0, 56, "")
-    assert context.watch.progress[-1] == (56, 56, "mada 100.0% right")
-    assert [done for done, _, _ in context.watch.progress] == list(range(57)), "recorded one by one"
+    assert context.watch.progress[0] == (0, 72, "")
+    assert context.watch.progress[-1] == (72, 72, "mada 100.0% right")
+    assert [done for done, _, _ in context.watch.progress] == list(range(73)), "recorded one by one"
 
 
 def test_accuracies_are_those_of_the_seats(stage):
@@ -100,7 +104,7 @@ def test_accuracies_are_those_of_the_seats(stage):
     summary = read_summary(context.run)
     assert summary is not None
     untrained = dict.fromkeys(("single", "debate", "vote", "untrained-vote", "weighted-vote", "judge"), 0.0)
-    trained = {"generators": 2 / 3, "trained-vote": 1.0, "trained-weighted-vote": 1.0, "best-of-n": 1.0, "mada": 1.0}
+    trained = {"generators": 2 / 3} | dict.fromkeys((*VOTES[2:], "best-of-n", "mada"), 1.0)
     assert {one.system.name: one.accuracy.mean for one in summary.systems} == pytest.approx(untrained | trained)
     assert summary.reference.name == "mada"
     assert dict(summary.benchmarks) == {"abacus-easy": 2, "abacus-medium": 2}
@@ -140,10 +144,16 @@ def test_transcripts_are_kept_of_debates_alone(stage):
     assert verdict is True
 
 
+def _size(system):
+    if system.matched_to is None:
+        return len(system.generators)
+    return f"at {system.matched_to}" + ("'s cost" if system.match == "cost" else "")
+
+
 def shapes(recipe):
     return {
         system.name: (
-            len(system.generators) if system.matched_to is None else f"at {system.matched_to}",
+            _size(system),
             set(system.generators),
             set(system.critics),
             system.rounds,
@@ -167,6 +177,7 @@ def test_the_systems_of_the_papers_shape(tiny):
         "generators": (3, three, nobody, 1, "vote", "mean"),
         "trained-vote": ("at mada", three, nobody, 1, "vote", "verdict"),
         "trained-weighted-vote": ("at mada", three, nobody, 1, "weigh", "verdict"),
+        "trained-vote-at-cost": ("at mada's cost", three, nobody, 1, "vote", "verdict"),
         "best-of-n": (3, three, critics, 2, "pick", "verdict"),
         "mada": (3, three, critics, 2, "vote", "mean"),
     }
@@ -225,7 +236,7 @@ def test_half_of_it_is_kept_and_nothing_is_done_twice(stage, engines):
     summary = asyncio.run(evaluate(again))
     assert (summary["questions"], summary["accuracy of the reference"]) == (8, 1.0)
     assert len(engines[-1].requests) == asked - kept, "what was sampled is not sampled again"
-    assert again.watch.progress[0][:2] == (10, 56)
+    assert again.watch.progress[0][:2] == (10, 72)
     for name in names:
         assert sorted(files[name].read_bytes().splitlines(keepends=True)) == sorted(whole[name]), name
     assert files["scores"].read_bytes().startswith(b"".join(whole["scores"][:10]))
@@ -236,12 +247,12 @@ def test_the_plan_that_is_written_says_all_about_the_systems(stage):
     asyncio.run(evaluate(context))
     plan = EvaluationPlan.from_json(context.run.path("evaluation.json").read_text())
     assert tuple(one.name for one in plan.systems) == DEFAULT
-    assert (plan.reference, plan.benchmarks) == ("mada", BENCHMARKS)
+    assert (plan.reference, plan.benchmarks, plan.prompt_price) == ("mada", BENCHMARKS, 0.1)
     # Rank 4 on all linear layers of the embedded model has 67,840 parameters; three generators, six agents.
     parameters = {one.name: one.parameters for one in plan.systems}
     assert parameters == dict.fromkeys(("single", "debate", "vote", "untrained-vote"), 0) | {
         "generators": 3 * 67_840,
-        "trained-vote": 3 * 67_840,
+        **dict.fromkeys(VOTES[2:], 3 * 67_840),
         "mada": 6 * 67_840,
     }
 
@@ -250,7 +261,7 @@ def test_a_question_too_long_for_the_window_is_counted_and_stops_nothing(stage):
     context = stage("model.window=140", "inference.max_new_tokens=96", "training.max_new_tokens=64")
     asyncio.run(evaluate(context))
     scores = lines_of(context, "scores")
-    assert len(scores) == 56
+    assert len(scores) == 72
     unfit = [one for one in scores if one["unfit"]]
     assert unfit
     assert all(None in answers for one in unfit for answers in one["answers"][-1:])

@@ -50,6 +50,7 @@ KINDS = [
     {"kind": "vote", "agents": ["base"], "samples": 6},
     {"kind": "vote", "agents": ["base", "other"], "name": "matched", "matched_to": "debate"},
     {"kind": "weighted-vote", "agents": ["base", "base"]},
+    {"kind": "vote", "agents": ["base"], "name": "costly", "matched_to": "debate", "match": "cost"},
     {"kind": "judge", "agents": ["base"], "samples": 3, "judge": "other", "title": "The judge"},
     {"kind": "judge", "agents": ["base"], "judge": "base", "name": "matched judge", "matched_to": "debate"},
     {"kind": "best-of-n", "agents": ["base"], "samples": 4, "critics": ["other", "base"]},
@@ -66,12 +67,13 @@ def test_every_kind_becomes_the_system_of_that_kind():
         vote_of("vote", "vote of 6: base", ["base"], samples=6),
         vote_of("matched", "vote at debate's tokens: base, other", ["base", "other"], matched_to="debate"),
         vote_of("weighted-vote", "weighted vote of 2: base", ["base", "base"], weighted=True),
+        vote_of("costly", "vote at debate's cost: base", ["base"], matched_to="debate", match="cost"),
         judged("judge", "The judge", ["base"], judge="other as judge", samples=3),
-        judged("matched judge", plain[6].title, ["base"], judge="base as judge", matched_to="debate"),
+        judged("matched judge", plain[7].title, ["base"], judge="base as judge", matched_to="debate"),
         best_by_critics("best-of-n", "best of 4: base, other", ["base"], critics=["other", "base"], samples=4),
         debate_of("debate", "debate 2+1, 3 rounds: base, other", ["base", "other"], critics=["other"], rounds=3),
     ]
-    assert plain[6].title.startswith("judge at debate's tokens: ")
+    assert plain[7].title.startswith("judge at debate's tokens: ")
 
 
 def test_all_systems_are_compared_with_the_reference_or_the_first():
@@ -107,6 +109,7 @@ def test_everything_else_of_the_file_arrives(tmp_path):
         recipe(
             KINDS,
             seeds=4,
+            prompt_price=0.3,
             problems=7,
             folder=str(tmp_path),
             inference={"temperature": 0.5, "top_p": 0.75, "top_k": 3, "max_new_tokens": 99},
@@ -116,6 +119,7 @@ def test_everything_else_of_the_file_arrives(tmp_path):
         )
     )
     assert (contest.seeds, contest.problems, contest.folder) == (4, 7, tmp_path)
+    assert contest.plan.prompt_price == 0.3
     assert contest.settings == DebateSettings(
         prompts=Prompts(judge_header="H", share="answer"), temperature=0.5, top_p=0.75, top_k=3, max_new_tokens=99
     )

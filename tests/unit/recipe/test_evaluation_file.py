@@ -210,6 +210,10 @@ def test_none_is_a_word_here_too(tmp_path):
             "systems[1]: matched_to decides the number of samples of a vote, a weighted-vote or a judge alone",
         ),
         (
+            SMALLEST + system("vote", 'match = "cost"'),
+            "systems[1]: match goes with matched_to; name the system to match, or remove it",
+        ),
+        (
             SMALLEST + system("best-of-n", 'critics = ["base"]\nmatched_to = "single"'),
             "systems[1]: matched_to decides the number of samples of a vote, a weighted-vote or a judge alone",
         ),

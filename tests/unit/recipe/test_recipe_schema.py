@@ -73,7 +73,7 @@ def test_contract_of_names():
         "critics": ["advantage", "std", "learning_rate", "steps", "truncated", "start", "examples"],
         "inference": ["temperature", "top_p", "top_k", "max_new_tokens"],
         "engine": ["kind", "url", "rows", "timeout", "retry_for", "fail_on_error", "threads"],
-        "evaluation": ["benchmarks", "seeds", "problems", "systems"],
+        "evaluation": ["benchmarks", "seeds", "problems", "systems", "prompt_price"],
     }
 
 
