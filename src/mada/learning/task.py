@@ -28,14 +28,19 @@ _AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class TrainingTask:
     """Each agent's own prompts, the validation set they share, and how replies are rewarded and credited.
 
-    `stop_tokens` end a reply. Without validation prompts each agent's last adapter is kept instead of its best.
+    `stop_tokens` end a reply. Without validation prompts each agent's last adapter is kept instead of its best. Where
+    agents are shown the same validation problems in different ways, it has prompts by agent.
     """
 
     prompts: Mapping[str, Sequence[TrainingPrompt]]
     scorer: Scorer
-    validation: Sequence[TrainingPrompt] = ()
+    validation: Sequence[TrainingPrompt] | Mapping[str, Sequence[TrainingPrompt]] = ()
     credit: Credit = field(default_factory=Credit)
     stop_tokens: tuple[int, ...] = ()
+
+    def validation_of(self, agent: str) -> Sequence[TrainingPrompt]:
+        """Return an agent's validation prompts."""
+        return self.validation.get(agent, ()) if isinstance(self.validation, Mapping) else self.validation
 
 
 def refuse_unusable(task: TrainingTask, stack: AdapterStack, settings: TrainingSettings) -> None:
@@ -48,7 +53,8 @@ def refuse_unusable(task: TrainingTask, stack: AdapterStack, settings: TrainingS
             raise LearningError(f"{agent} has no prompts; give every agent its own, or leave the agent out")
         _refuse_prompts(prompts, owner=agent)
         refuse_uncreditable(prompts, task.credit)
-    _refuse_prompts(task.validation, owner="the validation set")
+    for agent in task.prompts:
+        _refuse_prompts(task.validation_of(agent), owner="the validation set")
     if settings.batch_size < 1 or settings.prompts_per_step * settings.group_size != settings.batch_size:
         raise LearningError(
             f"a batch of {settings.batch_size} completions does not hold whole groups of {settings.group_size}; "
@@ -77,7 +83,9 @@ def identity(
         "steps": steps,
         "base": base_name,
         "agents": agents,
-        "validation": digest_of_prompts(task.validation),
+        "validation": {agent: digest_of_prompts(own) for agent, own in task.validation.items()}
+        if isinstance(task.validation, Mapping)
+        else digest_of_prompts(task.validation),
         "stop_tokens": task.stop_tokens,
     }
     # Through JSON, so that tuples are lists here as they are in a file.

@@ -192,7 +192,7 @@ class Trainer:
         requests = [
             GroupRequest(agent, prompt, seed_for(self._seed, "validation", prompt.id))
             for agent in self.agents
-            for prompt in self._task.validation
+            for prompt in self._task.validation_of(agent)
         ]
         groups = await self._sample(requests, step=step, size=1, activity="validation")
         agents = {

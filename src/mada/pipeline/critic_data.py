@@ -17,6 +17,7 @@ from mada.grading import Grader
 from mada.pipeline.context import Context, workshop
 from mada.pipeline.split import read_problems, read_split
 from mada.problems import Problem
+from mada.recipe.training import Truncated
 from mada.report.reading import CRITIC_EXAMPLES
 from mada.run import StoredRun
 from mada.team.agent import EngineAgent
@@ -34,6 +35,13 @@ class CriticExample:
     responses: tuple[Response, ...]
     correct: tuple[bool, ...]
     generator_accuracy: float
+
+    def accuracy(self, truncated: Truncated) -> float:
+        """Return acc_G by a role's rule for replies cut off: where they are wrong, so are the generators'."""
+        if truncated != "wrong":
+            return self.generator_accuracy
+        ended = (right and not said.truncated for right, said in zip(self.correct, self.responses, strict=True))
+        return sum(ended) / len(self.correct)
 
 
 async def critic_data(context: Context) -> dict[str, JsonValue]:

@@ -50,6 +50,7 @@ class TrainingPrompts:
         check_chat_template(shop.base.tokenizer)
         self._ids = shop.ids
         self._run = context.run
+        self._critics = context.training("critic")
         self._prompts = context.settings.prompts
         self._reply = context.recipe.training.max_new_tokens
         self._budget = shop.window - self._reply
@@ -59,8 +60,13 @@ class TrainingPrompts:
                 f"window of {shop.window:,}; lower training.max_new_tokens"
             )
         self._longest = 0
-        self.too_long = 0
+        self._left_out: set[str] = set()
         self.shortened = 0
+
+    @property
+    def too_long(self) -> int:
+        """How many problems were left out."""
+        return len(self._left_out)
 
     @property
     def longest(self) -> int:
@@ -72,19 +78,18 @@ class TrainingPrompts:
         ids = self._ids(self._prompts.ask(problem.question))
         return TrainingPrompt(problem.id, ids, payload=problem.answer)
 
-    def critic(self, example: CriticExample) -> TrainingPrompt:
-        """Ask the question with all generators' responses, shortened where they do not fit."""
-        responses = self._prompts.ordered(example.responses, seed=self._run.seed("order", example.problem))
+    def critic(self, example: CriticExample, seat: str) -> TrainingPrompt:
+        """Ask the question with all generators' responses, in the seat's own order, shortened where they do not fit."""
+        responses = self._prompts.ordered(example.responses, seed=self._run.seed("order", seat, example.problem))
         fitted = self._fitted(example.question, responses)
-        return TrainingPrompt(
-            example.problem, fitted, payload=example.reference, generator_accuracy=example.generator_accuracy
-        )
+        accuracy = example.accuracy(self._critics.truncated)
+        return TrainingPrompt(example.problem, fitted, payload=example.reference, generator_accuracy=accuracy)
 
     def fitting(self, prompts: Iterable[TrainingPrompt]) -> list[TrainingPrompt]:
         """Leave out and count the prompts beside which there is no room for a reply."""
         listed = list(prompts)
         fit = [prompt for prompt in listed if 0 < len(prompt.prompt_ids) <= self._budget]
-        self.too_long += len(listed) - len(fit)
+        self._left_out |= {prompt.id for prompt in listed} - {prompt.id for prompt in fit}
         self._longest = max([self._longest, *(len(prompt.prompt_ids) for prompt in fit)])
         if listed and not fit:
             raise WindowError(

@@ -16,7 +16,7 @@ from mada.learning.whole_folders import writing_folder
 from mada.models.adapters import load_adapter
 from mada.models.chat import ChatModel
 from mada.pipeline.context import Context, Workshop, workshop
-from mada.pipeline.critic_data import CriticExample, read_critic_examples
+from mada.pipeline.critic_data import read_critic_examples
 from mada.pipeline.screen import learnable
 from mada.pipeline.split import read_problems, read_split
 from mada.pipeline.teaching import TrainingPrompts, make_scorer
@@ -24,11 +24,12 @@ from mada.problems.split import VALIDATION
 from mada.report.training import training_warnings
 
 FOLDERS: Mapping[Role, str] = {"generator": "generators", "critic": "critics"}
-_TEACHES: Mapping[str, Callable[[CriticExample], bool]] = {
+_TEACHES: Mapping[str, Callable[[float], bool]] = {
     "all": lambda _: True,
-    "answered": lambda example: example.generator_accuracy > 0,
-    "disputed": lambda example: 0 < example.generator_accuracy < 1,
+    "answered": lambda accuracy: accuracy > 0,
+    "disputed": lambda accuracy: 0 < accuracy < 1,
 }
+"""Which examples critics learn from, by the generators' accuracy."""
 
 
 async def generators(context: Context) -> dict[str, JsonValue]:
@@ -57,7 +58,8 @@ async def critics(context: Context) -> dict[str, JsonValue]:
             load_adapter(shop.stack, seat, context.adapter(generator))
     prompts = TrainingPrompts(context, shop)
     every = [example for example in examples if example.part != VALIDATION]
-    learning = [example for example in every if _TEACHES[section.examples](example)]
+    truncated = context.training("critic").truncated
+    learning = [example for example in every if _TEACHES[section.examples](example.accuracy(truncated))]
     order = context.run.rng("critic-subsets").permutation(len(learning))
     size = len(learning) // len(seats)
     if not size:
@@ -66,10 +68,18 @@ async def critics(context: Context) -> dict[str, JsonValue]:
             f"{len(learning)} critic examples{kind} cannot be cut into {len(seats)} subsets; use more problems"
         )
     own = {
-        seat: prompts.fitting(prompts.critic(learning[place]) for place in order[number * size : (number + 1) * size])
+        seat: prompts.fitting(
+            prompts.critic(learning[place], seat) for place in order[number * size : (number + 1) * size]
+        )
         for number, seat in enumerate(seats)
     }
-    held_out = prompts.fitting(prompts.critic(example) for example in examples if example.part == VALIDATION)
+
+    def validation(seat: str) -> list[TrainingPrompt]:
+        return prompts.fitting(prompts.critic(example, seat) for example in examples if example.part == VALIDATION)
+
+    # In the order of the seats all critics have the same prompts.
+    shuffled = context.recipe.prompts.order == "shuffled"
+    held_out = {seat: validation(seat) for seat in seats} if shuffled else validation(seats[0])
     summary = await _train(context, shop, "critic", own=own, validation=held_out, prompts=prompts)
     chosen = {} if section.examples == "all" else {"examples": len(every), "learnt from": len(learning)}
     return {**summary, **chosen}
@@ -81,7 +91,7 @@ async def _train(
     role: Role,
     *,
     own: Mapping[str, Sequence[TrainingPrompt]],
-    validation: Sequence[TrainingPrompt],
+    validation: Sequence[TrainingPrompt] | Mapping[str, Sequence[TrainingPrompt]],
     prompts: TrainingPrompts,
 ) -> dict[str, JsonValue]:
     recipe, folder = context.recipe, FOLDERS[role]

@@ -172,6 +172,15 @@ def test_validation_asks_the_same_with_the_same_seeds_every_time(tmp_path: Path)
     ] * 2
 
 
+def test_agents_may_be_shown_the_same_validation_problems_in_different_ways(tmp_path: Path) -> None:
+    turned = [replace(one, prompt_ids=(4, one.prompt_ids[1])) for one in VALIDATION]
+    setup = Setup(tmp_path, task=TrainingTask(PROMPTS, upper_half, {"a": VALIDATION, "b": turned}))
+    setup.train()
+    asked = {(request.agent, request.prompt_ids[0]) for request in setup.engine.requests if request.prompt_ids[0] > 1}
+    assert asked == {("a", 3), ("b", 4)}
+    assert [row["step"] for row in rows(tmp_path, "validation")] == [0, 0, 2, 2, 4, 4]
+
+
 def accuracies_of(*looks: dict[str, float]):
     """A scorer whose verdicts on the validation set follow a list, look by look."""
     calls = [0]

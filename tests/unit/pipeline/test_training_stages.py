@@ -50,7 +50,9 @@ def trainer(monkeypatch, adapter_files):
     return given
 
 
-def answered(context, *, accuracy=lambda place: (place % 3) / 3, text="It is so."):
+def answered(
+    context, *, accuracy=lambda place: (place % 3) / 3, text="It is so.", right=(False, False, False), cut=None
+):
     """Write critic data as if the generators had answered, and return it by problem."""
     asyncio.run(split(context))
     seats = context.seats("generator")
@@ -58,8 +60,12 @@ def answered(context, *, accuracy=lambda place: (place % 3) / 3, text="It is so.
     places = iter(range(1000))
     for part in read_split(context.run).parts:
         for name in part.ids:
-            problem, said = problems[name], tuple(Response(f"{seat}: {text}", "1", 3) for seat in seats)
-            correct = tuple(False for _ in seats)
+            problem = problems[name]
+            said = tuple(
+                Response(f"{seat}: {text}", "1", 3, stop="length" if place == cut else "end")
+                for place, seat in enumerate(seats)
+            )
+            correct = right[: len(seats)]
             share = accuracy(next(places))
             examples[name] = CriticExample(
                 name, part.name, problem.question, problem.answer, seats, said, correct, share
@@ -180,14 +186,47 @@ def test_shuffled_responses_stand_in_other_orders_for_other_problems_and_in_the_
         context = opened(tiny("prompts.order=shuffled"), run)
         answered(context)
         asyncio.run(critics(context))
-        every = [one for own in trainer["task"].prompts.values() for one in own] + trainer["task"].validation
-        texts = {one.id: base.tokenizer.decode(list(one.prompt_ids)) for one in every}
+        task = trainer["task"]
+        assert task.validation.keys() == task.prompts.keys()
+        every = [(agent, one) for agent in task.prompts for one in (*task.prompts[agent], *task.validation_of(agent))]
+        texts = {(agent, one.id): base.tokenizer.decode(list(one.prompt_ids)) for agent, one in every}
         return {name: tuple(re.findall(r"generator-(\d): It", text)) for name, text in texts.items()}
 
     first = orders("first")
     assert {"".join(sorted(order)) for order in first.values()} == {"123"}
     assert len(set(first.values())) > 2
     assert orders("second") == first
+    seen = Counter(problem for _, problem in first)
+    held_out = [problem for problem, critics in seen.items() if critics == 3]
+    assert len(held_out) == 4, "each critic validates on all of them"
+    assert any(len({first[f"critic-{n}", problem] for n in (1, 2, 3)}) > 1 for problem in held_out), "in its own order"
+
+
+@pytest.mark.parametrize(
+    ("setting", "share"),
+    [
+        ("critics.truncated=learn", 2 / 3),
+        ("critics.truncated=skip", 2 / 3),
+        ("critics.truncated=wrong", 1 / 3),
+        ("training.truncated=wrong", 1 / 3),
+        ("generators.truncated=wrong", 2 / 3),
+    ],
+)
+def test_the_generators_accuracy_follows_the_rule_of_the_critics_reward(tiny, opened, trainer, setting, share):
+    """Of each three responses the first and the second are right, and the second was cut off."""
+    context = opened(tiny(setting))
+    answered(context, accuracy=lambda place: 2 / 3, right=(True, True, False), cut=1)
+    asyncio.run(critics(context))
+    task = trainer["task"]
+    every = [one for own in task.prompts.values() for one in own]
+    assert {one.generator_accuracy for one in (*every, *task.validation)} == {share}
+
+
+def test_examples_that_only_replies_cut_off_got_right_teach_nothing_where_those_are_wrong(tiny, opened, trainer):
+    context = opened(tiny("critics.truncated=wrong", "critics.examples=answered"))
+    answered(context, accuracy=lambda place: 1 / 3, right=(False, True, False), cut=1)
+    with pytest.raises(DataError, match="answered"):
+        asyncio.run(critics(context))
 
 
 def test_more_critics_than_examples_are_refused(tiny, opened, trainer):
