@@ -100,12 +100,7 @@ class Seated:
     def inputs(self) -> dict[str, str]:
         """Digests of the weights and adapters that answer here."""
         weights = {name: digest for stage in self._stages.values() for name, digest in stage.inputs.items()}
-        adapters = {
-            f"adapter of {name}": digest_of_adapter(member.adapter)
-            for name, member in self._cast.items()
-            if member.adapter is not None and member.model in self._stages and not member.is_judge
-        }
-        return weights | adapters
+        return weights | digests_of_adapters(self._cast)
 
     def read(self) -> Reading:
         """Say what the engines have done so far."""
@@ -168,6 +163,12 @@ async def seated(
             closing.push_async_callback(stage.engine.close)
             stages[model] = stage
         yield Seated({name: cast[name] for name in agents}, stages, settings)
+
+
+def digests_of_adapters(cast: Cast) -> dict[str, str]:
+    """Return the digests of agents' adapters, by a name for people."""
+    adapters = {name: member.adapter for name, member in cast.items() if member.adapter is not None}
+    return {f"adapter of {name}": digest_of_adapter(folder) for name, folder in adapters.items()}
 
 
 def models_of(cast: Cast, agents: Collection[str]) -> tuple[ModelSection, ...]:

@@ -1,6 +1,6 @@
 """Holding an evaluation: models loaded as they are needed, questions answered, everything recorded in a run."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from mada.evaluation.queue import Queue
 from mada.evaluation.samples import SAMPLES, Sample, SampleStore, open_samples
 from mada.evaluation.scores import SCORES, Score
 from mada.grading import Grader
-from mada.models.loading import load_config
-from mada.pipeline.cast import Cast, models_of, seated
+from mada.models.loading import digest_of_model, load_config
+from mada.pipeline.cast import Cast, digests_of_adapters, models_of, seated
+from mada.pipeline.engines import weights_of
 from mada.pipeline.observing import RunObserver
 from mada.problems import Problem, load_problems
 from mada.recipe.sections import EngineSection, GradingSection
@@ -65,7 +66,7 @@ async def hold_contest(
     """
     problems = contest.load_problems()
     plan = contest.plan.with_problems(problems)
-    refuse_changed_problems(run, plan)
+    refuse_changed_inputs(run, contest, problems)
     if plan.prompt_price is None:
         known = (_recorded_price(one) for one in (run, *earlier))
         plan = plan.with_prompt_price(next((price for price in known if price is not None), None))
@@ -92,7 +93,7 @@ async def hold_contest(
                 store=store,
                 noted=watch.noted,
             ) as seats:
-                run.check_inputs(STAGE, seats.inputs)
+                run.check_inputs(STAGE, _digests_of_problems(plan) | seats.inputs)
                 by_cost = [system for system in systems if system.match == "cost" and queue.missing(system)]
                 if by_cost and plan.prompt_price is None:
                     question = queue.missing(by_cost[0])[0].problem.question
@@ -121,8 +122,15 @@ async def hold_contest(
     }
 
 
-def refuse_changed_problems(run: Run, plan: EvaluationPlan) -> None:
-    """Refuse questions and answers other than those that the evaluation was begun with."""
+def refuse_changed_inputs(run: Run, contest: Contest, problems: Mapping[str, Sequence[Problem]]) -> None:
+    """Refuse questions, answers, adapters and weights other than those that the evaluation was begun with.
+
+    While nothing is answered, all of them may change.
+    """
+    plan = contest.plan.with_problems(problems)
+    if not len(run.records(SCORES, Score)):
+        run.clear_stage(STAGE)
+        return
     earlier = _recorded_plan(run)  # one that is lost is written anew; the manifest knows its benchmarks
     changed = plan.changed_problems(earlier) if earlier else []
     if changed:
@@ -131,7 +139,18 @@ def refuse_changed_problems(run: Run, plan: EvaluationPlan) -> None:
             f"{run.folder} was begun with other questions or answers: {', '.join(changed[:_MOST_NAMED])}{more}; "
             "scores of both must not be mixed. Restore the old ones, or evaluate into a new folder"
         )
-    run.check_inputs(STAGE, {f"benchmark {name}": digest_of(known) for name, known in plan.digests.items()})
+    cast = {agent: contest.cast[agent] for system in plan.held for agent in system.agents}
+    known = run.manifest.inputs.get(STAGE, {})  # what it does not know yet has answered nothing
+    weights = {weights_of(model): model for model in models_of(cast, tuple(cast)) if weights_of(model) in known}
+    now = {
+        **{name: digest_of_model(model.name, revision=model.revision) for name, model in weights.items()},
+        **{name: digest for name, digest in digests_of_adapters(cast).items() if name in known},
+    }
+    run.check_inputs(STAGE, _digests_of_problems(plan) | now)
+
+
+def _digests_of_problems(plan: EvaluationPlan) -> dict[str, str]:
+    return {f"benchmark {name}": digest_of(known) for name, known in plan.digests.items()}
 
 
 def _recorded_plan(run: StoredRun) -> EvaluationPlan | None:

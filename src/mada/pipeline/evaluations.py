@@ -14,7 +14,7 @@ from mada.debate.prompts import Prompts
 from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.pipeline.cast import Cast, Member, adapter_folder, refuse_untrained
-from mada.pipeline.contest import STAGE, Contest, hold_contest, refuse_changed_problems, with_parameters
+from mada.pipeline.contest import STAGE, Contest, hold_contest, refuse_changed_inputs, with_parameters
 from mada.pipeline.observing import RunObserver
 from mada.pipeline.report import published
 from mada.pipeline.running import do_stages
@@ -25,8 +25,8 @@ from mada.team.settings import DebateSettings
 
 
 def run_contest(run: Run, contest: Contest, *, watch: RunObserver, earlier: Collection[StoredRun] = ()) -> None:
-    """Hold an evaluation and write its report; what is done is not done again, and not shown for other problems."""
-    refuse_changed_problems(run, contest.plan.with_problems(contest.load_problems()))
+    """Hold an evaluation and write its report; what is done is not done again, and not shown for other inputs."""
+    refuse_changed_inputs(run, contest, contest.load_problems())
     hold = partial(hold_contest, run, contest, watch=watch, earlier=earlier)
 
     async def report() -> dict[str, JsonValue]:

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from safetensors.torch import load_file, save_file
 
-from mada.errors import RunError
+from mada.errors import EngineError, RunError
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.samples import Sample, SampleStore
 from mada.evaluation.scores import SCORES, Score
@@ -206,3 +206,50 @@ def test_the_price_of_a_prompt_token_is_measured_once_and_recorded(scripted, tmp
     assert len(measured) == 1, "recorded, and known to who uses its samples"
     assert hold("new")[1] == 0.25
     assert len(measured) == 2
+
+
+@pytest.fixture
+def held(scripted, tmp_path, adapter_files):
+    """Hold a small evaluation of an adapter that lies where it can be changed, and what its engine says."""
+    shutil.copytree(adapter_files["first"], tmp_path / "adapter")
+    recipe = evaluation_of(
+        {
+            "benchmarks": ["abacus-easy"],
+            "problems": 2,
+            "seeds": 1,
+            "grading": {"workers": 1},
+            "agents": {"a": {"model": "mada-nano", "window": 512, "adapter": str(tmp_path / "adapter")}},
+            "systems": [{"kind": "single", "agents": ["a"]}],
+        },
+        where="here",
+    )
+
+    def hold(reply):
+        scripted(reply)
+        with Run.open(tmp_path / "run", recipe) as run:
+            return asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver()))
+
+    return hold
+
+
+def change_adapter(adapter_files, folder):
+    shutil.rmtree(folder)
+    shutil.copytree(adapter_files["second"], folder)
+
+
+def test_an_adapter_that_changed_is_refused_when_all_is_answered_too(held, adapter_files, tmp_path):
+    held(lambda agent, prompt, seed: "4")
+    held(lambda agent, prompt, seed: "4")
+    change_adapter(adapter_files, tmp_path / "adapter")
+    with pytest.raises(RunError, match="adapter of a"):
+        held(lambda agent, prompt, seed: "4")
+
+
+def test_inputs_may_change_while_nothing_is_answered(held, adapter_files, tmp_path):
+    def failing(agent, prompt, seed):
+        raise EngineError("not today")
+
+    with pytest.raises(EngineError):
+        held(failing)
+    change_adapter(adapter_files, tmp_path / "adapter")
+    assert held(lambda agent, prompt, seed: "4")["questions"] == 2
