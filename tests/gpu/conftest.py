@@ -31,9 +31,11 @@ def pytest_collection_modifyitems(items):
 def make_stack():
     """A tiny random model with agents `a` and `b` whose adapters do something."""
 
-    def make(architecture="qwen2", *, dtype=torch.float32, device="cuda", dropout=0.0, std=0.2):
+    def make(architecture="qwen2", *, dtype=torch.float32, device="cuda", dropout=0.0, std=0.2, **sizes):
         torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(CONFIGS[architecture]()).eval().to(device=device, dtype=dtype)
+        config = CONFIGS[architecture]()
+        config.update(sizes)
+        model = AutoModelForCausalLM.from_config(config).eval().to(device=device, dtype=dtype)
         stack = AdapterStack.attach(model, ["a", "b"], Lora(rank=4, alpha=8, dropout=dropout))
         with torch.no_grad():
             for parameter in stack.parameters().values():

@@ -17,6 +17,7 @@ from mada.errors import AdapterError
 from mada.models.adapters.lora import Lora, target_layers
 from mada.models.adapters.routing import Routing, Switchboard
 from mada.models.adapters.stacked import StackedLinear
+from mada.models.attention import lengths_vary
 
 
 class AdapterStack:
@@ -163,7 +164,13 @@ class AdapterStack:
 
     def _checkpoint_contexts(self) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
         routing, learning = self.switchboard.routing, self.switchboard.learning
-        return self.switchboard.set(routing, learning=learning), self.switchboard.set(routing, learning=learning)
+        return self.switchboard.set(routing, learning=learning), self._recomputing_as(routing, learning=learning)
+
+    @contextmanager
+    def _recomputing_as(self, routing: Routing | None, *, learning: bool) -> Generator[None]:
+        """Recompute as in the forward pass: the same adapters, and the attention kernels that learning may take."""
+        with lengths_vary(self.scale_K.device), self.switchboard.set(routing, learning=learning):
+            yield
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Return every stacked parameter by name; the first axis of each is the agent."""
