@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, permutations, product
+from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -29,7 +29,7 @@ from transformers import PreTrainedTokenizerBase
 from typer.testing import CliRunner
 
 from mada.cli import app
-from mada.evaluation.analysis import against_reference, at_k, pairwise
+from mada.evaluation.analysis import against_reference, at_k
 from mada.evaluation.costs import bill_of, costs_of
 from mada.evaluation.effort import EFFORT, Effort
 from mada.evaluation.grid import Grid
@@ -41,7 +41,7 @@ from mada.models.adapters.peft_files import save_adapter
 from mada.models.engines import EngineStatistics
 from mada.models.engines.engine import Completion, Sampling
 from mada.models.loading import load_base
-from mada.report.numbers import uncertain_text
+from mada.report.numbers import spread_text
 from mada.report.reading import read_grid, read_summary
 from mada.run import StoredRun
 from mada.seeds import seed_for
@@ -73,10 +73,6 @@ class Shape:
     def toml(self) -> str:
         values = {key: value for key, value in vars(self).items() if value not in (None, ())}
         return "\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
-
-    @property
-    def is_measured_by_mean(self) -> bool:
-        return self.kind in ("single", "debate")
 
     @property
     def later_rounds(self) -> int:
@@ -304,10 +300,6 @@ class Item:
     @cached_property
     def first_vote_right(self) -> bool:
         return self.votes[0] == self.question.truth
-
-    @cached_property
-    def measured(self) -> float:
-        return self.accuracy if SYSTEMS[self.system].is_measured_by_mean else float(self.verdict_right)
 
     @cached_property
     def generated(self) -> int:
@@ -605,7 +597,7 @@ def standard_error(values: Sequence[float]) -> float:
 def test_the_foretold_evaluation_has_something_of_everything(oracle: Oracle) -> None:
     for name in SYSTEMS:
         items = oracle.of(name)
-        assert 0 < oracle.average(name, lambda item: item.measured) < 1
+        assert 0 < oracle.average(name, lambda item: item.verdict_right) < 1
         assert {item.verdict_right for item in items} == {True, False}
         if name not in ("single", "judge", "matched-judge", "weighted", "matched-weighted"):
             assert any(item.verdict[1] for item in items), "some votes are tied"
@@ -701,20 +693,28 @@ def test_the_summary_is_as_foretold(held: Held, oracle: Oracle) -> None:
     assert [one.system.name for one in summary.systems] == list(SYSTEMS)
     assert (dict(summary.benchmarks), summary.seeds) == (SIZES, tuple(range(SEEDS)))
     assert list(summary.benchmarks) == list(SIZES)
-    reference = oracle.seed_averages(REFERENCE, lambda item: item.measured)
     for one in summary.systems:
         name = one.system.name
-        averages = oracle.seed_averages(name, lambda item: item.measured)
-        verdicts = oracle.seed_averages(name, lambda item: item.verdict_right)
-        assert one.seed_averages == about_all(averages)
-        for estimate, values in [(one.accuracy, averages), (one.verdict, verdicts)]:
-            assert (estimate.mean, estimate.count) == (about(fmean(values)), SEEDS)
-            assert estimate.standard_error == about(standard_error(values))
-        for benchmark, estimate in one.benchmarks.items():
-            means = oracle.benchmark_means(name, benchmark, lambda item: item.measured)
-            assert (estimate.mean, estimate.standard_error) == (about(fmean(means)), about(standard_error(means)))
+        for found, value in [(one.verdict, lambda item: item.verdict_right), (one.mean, lambda item: item.accuracy)]:
+            averages = oracle.seed_averages(name, value)
+            assert found.seed_averages == about_all(averages)
+            assert (found.average.mean, found.average.count) == (about(fmean(averages)), SEEDS)
+            assert found.average.standard_error == about(standard_error(averages))
+            for benchmark, estimate in found.benchmarks.items():
+                means = oracle.benchmark_means(name, benchmark, value)
+                assert (estimate.mean, estimate.standard_error) == (about(fmean(means)), about(standard_error(means)))
+            compared = found.against_reference
+            if name == REFERENCE:
+                assert compared is None
+            else:
+                assert compared is not None
+                reference = oracle.seed_averages(REFERENCE, value)
+                assert (compared.difference, compared.p) == welch(averages, reference)
         assert one.calls == about(oracle.average(name, lambda item: len(item.turns)))
         assert one.tokens == about(oracle.average(name, lambda item: item.generated))
+        assert one.prompt_tokens == about(
+            oracle.average(name, lambda item: sum(turn.prompt_tokens for turn in item.turns))
+        )
         assert one.truncated == about(oracle.average(name, lambda item: item.share(lambda turn: turn.cut_off)))
         assert one.unanswered == about(oracle.average(name, lambda item: item.share(lambda turn: turn.answer is None)))
         assert one.unfit == about(1 / len(BENCHMARKS) / SIZES["middle.jsonl"])
@@ -724,11 +724,6 @@ def test_the_summary_is_as_foretold(held: Held, oracle: Oracle) -> None:
             assert one.damages == about(oracle.average(name, lambda item: item.verdict_right < item.first_vote_right))
         else:
             assert (one.improves, one.damages) == (None, None)
-        if name == REFERENCE:
-            assert one.against_reference is None
-        else:
-            assert one.against_reference is not None
-            assert (one.against_reference.difference, one.against_reference.p) == welch(averages, reference)
 
 
 def about_all(values: Sequence[float]) -> Any:
@@ -746,12 +741,7 @@ def p_value(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def test_the_comparisons_are_as_foretold(held: Held, oracle: Oracle) -> None:
-    averages = {name: oracle.seed_averages(name, lambda item: item.measured) for name in SYSTEMS}
-    matrix = pairwise(held.grid)
-    assert set(matrix.comparisons) == set(permutations(SYSTEMS, 2))
-    for (row, column), comparison in matrix.comparisons.items():
-        assert (comparison.difference, comparison.p) == welch(averages[row], averages[column])
-
+    averages = {name: oracle.seed_averages(name, lambda item: item.verdict_right) for name in SYSTEMS}
     others = [name for name in SYSTEMS if name != REFERENCE]
     compared = against_reference(held.grid)
     assert [one.system.name for one in compared] == others
@@ -760,15 +750,19 @@ def test_the_comparisons_are_as_foretold(held: Held, oracle: Oracle) -> None:
     assert [one.benjamini_hochberg for one in compared] == about_list(multipletests(p_values, method="fdr_bh")[1])
     for one in compared:
         name = one.system.name
-        verdicts = [oracle.seed_averages(system, lambda item: item.verdict_right) for system in (name, REFERENCE)]
-        assert (one.verdicts.difference, one.verdicts.p) == welch(*verdicts)
+        assert (one.seeds.difference, one.seeds.p) == welch(averages[name], averages[REFERENCE])
         difference = fmean(averages[name]) - fmean(averages[REFERENCE])
         assert one.permutation.difference == about(difference)
         mostly = [problems_mostly_right(oracle, system) for system in (name, REFERENCE)]
         table = Counter(zip(*mostly, strict=True))
         assert (one.mcnemar.both, one.mcnemar.only_first) == (table[True, True], table[True, False])
         assert (one.mcnemar.only_second, one.mcnemar.neither) == (table[False, True], table[False, False])
-        assert one.bootstrap.value == about(difference)
+        assert one.bootstrap.value == one.pairs.comparison.difference == about(difference)
+        right = [
+            {(item.question.id, item.seed): item.verdict_right for item in oracle.of(x)} for x in (name, REFERENCE)
+        ]
+        pairs = Counter((right[0][place], right[1][place]) for place in right[0])
+        assert (one.pairs.first_better, one.pairs.second_better) == (pairs[True, False], pairs[False, True])
 
 
 def about_list(values: Any) -> Any:
@@ -778,7 +772,7 @@ def about_list(values: Any) -> Any:
 def problems_mostly_right(oracle: Oracle, system: str) -> list[bool]:
     values: dict[str, list[float]] = defaultdict(list)
     for item in oracle.of(system):
-        values[item.question.id].append(item.measured)
+        values[item.question.id].append(item.verdict_right)
     return [fmean(values[problem]) > 0.5 + 1e-9 for problem in sorted(values)]
 
 
@@ -868,9 +862,9 @@ def test_the_costs_are_as_foretold(held: Held, oracle: Oracle, adapters: Mapping
     sampled = sum(turn.tokens for turn in oracle.sampled.values())
     for system in held.grid.plan.systems:
         shape = SYSTEMS[system.name]
-        accuracy = oracle.average(system.name, lambda item: item.measured)
+        accuracy = oracle.average(system.name, lambda item: item.verdict_right)
         tokens = oracle.average(system.name, lambda item: item.generated)
-        costs = costs_of(held.grid, system, efforts=held.efforts, price_per_hour=3.6, base=0.25)
+        costs = costs_of(held.grid, system, efforts=held.efforts, price_per_hour=3.6)
         assert [one.number for one in costs.rounds] == list(range(1, shape.later_rounds + 2))
         for place, one in enumerate(costs.rounds):
             assert one.role == ("critic" if place else "generator")
@@ -890,7 +884,6 @@ def test_the_costs_are_as_foretold(held: Held, oracle: Oracle, adapters: Mapping
         seated = {SPEAKERS[agent] for agent in (*shape.agents, *shape.critics, *filter(None, [shape.judge]))}
         trained = sum(numbers_in(adapters[speaker]) for speaker in seated if speaker in adapters)
         assert costs.parameters == trained
-        assert costs.gain_per_parameter == about((accuracy - 0.25) / trained * 1e12 if trained else None)
         assert costs.seconds == about(seconds / sampled * tokens)
         assert costs.money == about(seconds / sampled * tokens / 1000)
         assert costs.accelerator_seconds is None
@@ -932,17 +925,21 @@ def test_the_tables_show_what_was_foretold(held: Held, oracle: Oracle) -> None:
     report = held.run.path("report.md").read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in report.splitlines() if line[:1] == "|"]
     heading, _, *body = rows
-    for name, row in zip(SYSTEMS, body, strict=False):
+    [place] = [at for at, row in enumerate(rows) if row[1:] == list(SIZES)]
+    by_benchmark = rows[place + 2 :]
+    for name, row, own in zip(SYSTEMS, body, by_benchmark, strict=False):
         cells = dict(zip(heading, row, strict=True))
-        averages = oracle.seed_averages(name, lambda item: item.measured)
-        wanted = uncertain_text(fmean(averages), standard_error(averages))
-        assert cells["accuracy"] == wanted
-        assert cells["tokens"] == f"{oracle.average(name, lambda item: item.generated):,.0f}"
-        for benchmark in SIZES:
-            means = oracle.benchmark_means(name, benchmark, lambda item: item.measured)
-            assert cells[benchmark] == uncertain_text(fmean(means), standard_error(means))
-        [line] = [line for line in held.shown.splitlines() if line.strip().startswith(row[0][:20]) and wanted in line]
-        assert cells["tokens"] in line
+        averages = oracle.seed_averages(name, lambda item: item.verdict_right)
+        wanted = spread_text(fmean(averages), standard_error(averages))
+        assert cells["verdict"] == wanted
+        assert cells["tokens, generated"] == f"{oracle.average(name, lambda item: item.generated):,.0f}"
+        for benchmark, cell in zip(SIZES, own[1:], strict=True):
+            means = oracle.benchmark_means(name, benchmark, lambda item: item.verdict_right)
+            assert cell == spread_text(fmean(means), standard_error(means))
+        [line, *_] = [
+            line for line in held.shown.splitlines() if line.strip().startswith(row[0][:20]) and wanted in line
+        ]
+        assert cells["tokens, generated"] in line
 
 
 # --- A model of which only the chance is known -----------------------------------------------------------------------
@@ -971,7 +968,7 @@ def test_accuracies_are_within_four_sigmas_of_the_models_chance(
     summary = evaluate(tmp_path, "file.toml", script=toss, tokenizer=tokenizer).summary
     for one, chance in zip(summary.systems, (CHANCE, float(binom.sf(2, 5, CHANCE))), strict=True):
         sigma = math.sqrt(chance * (1 - chance) / (3 * len(questions)))
-        assert abs(one.accuracy.mean - chance) < 4 * sigma
+        assert abs(one.verdict.average.mean - chance) < 4 * sigma
         # The standard error over three seeds is a rough estimate of the same sigma.
-        assert one.accuracy.standard_error is not None
-        assert 0.05 < one.accuracy.standard_error / sigma < 4
+        assert one.verdict.average.standard_error is not None
+        assert 0.05 < one.verdict.average.standard_error / sigma < 4

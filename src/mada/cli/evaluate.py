@@ -342,15 +342,16 @@ def _print_results(place: Path) -> None:
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
     from mada.report.reading import read_bill, read_summary
-    from mada.report.sections.headline import headline_table
+    from mada.report.sections.headline import headline_tables
     from mada.run import StoredRun
 
     stored = StoredRun.read(place)
     summary = read_summary(stored)
     assert summary is not None
     screen = console()
-    screen.print()
-    print_table(headline_table(summary), screen)
+    for table in headline_tables(summary):
+        screen.print()
+        print_table(table, screen)
     bill = read_bill(stored)
     if bill is not None:
         screen.print()

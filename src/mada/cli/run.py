@@ -194,7 +194,7 @@ def _print_results(folder: Path, shown: Path) -> None:
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
     from mada.report.reading import read_summary
-    from mada.report.sections.headline import headline_table
+    from mada.report.sections.headline import headline_tables
     from mada.run import StoredRun
 
     stored = StoredRun.read(folder)
@@ -203,8 +203,9 @@ def _print_results(folder: Path, shown: Path) -> None:
         summary = read_summary(stored)
         if summary is not None:
             screen = console()
-            screen.print()
-            print_table(headline_table(summary), screen)
+            for table in headline_tables(summary):
+                screen.print()
+                print_table(table, screen)
     if "report" in done:
         typer.echo(f"\nreport: {shown / PAGE_FILE}")
         typer.echo(f'next:   mada debate --run {shlex.quote(str(shown))} "Calculate 64 + 57 - 38."')

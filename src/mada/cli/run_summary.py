@@ -74,7 +74,7 @@ def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
     from mada.report.forms.markdown import printable
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
-    from mada.report.sections.headline import headline_sentence, headline_table
+    from mada.report.sections.headline import headline_sentence, headline_tables
 
     screen.print()
     if source.grid is None:
@@ -84,8 +84,9 @@ def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
     if source.left_out:
         screen.print(f"the evaluation is not finished; left out: {safe(str(source.left_out))}", soft_wrap=True)
     summary = summary_of(source.grid)
-    print_table(headline_table(summary), screen)
-    screen.print()
+    for table in headline_tables(summary):
+        print_table(table, screen)
+        screen.print()
     screen.print(printable(headline_sentence(summary)), style="bold", soft_wrap=True)
     page = folder / PAGE_FILE
     if page.is_file():

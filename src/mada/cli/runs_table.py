@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """What a list says of one run; accuracies are shares, None before they are measured."""
+    """What a list says of one run; accuracies are shares of right verdicts, None before they are measured."""
 
     folder: str
     recipe: str
@@ -100,9 +100,9 @@ def _line(run: "StoredRun", folder: Path) -> RunLine:
         state=state_of(run, names),
         started_at=run.manifest.started_at,
         seconds=sum(mark.seconds for mark in marks),
-        untrained=single.accuracy.mean if single else None,
-        team=team.accuracy.mean if team else None,
-        standard_error=team.accuracy.standard_error if team else None,
+        untrained=single.verdict.average.mean if single else None,
+        team=team.verdict.average.mean if team else None,
+        standard_error=team.verdict.average.standard_error if team else None,
     )
 
 

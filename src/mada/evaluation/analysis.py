@@ -2,13 +2,14 @@
 
 Two questions are asked, and they are not the same. *Over seeds*: would other samples on these very problems say so
 again? That is Welch's test (E2). *Over problems*: would other problems of the same kind? Then problems are the sample,
-each with all of its seeds, and two systems are compared problem by problem. Everything is made of a grid alone, and
+each with all of its seeds, and two systems are compared problem by problem. Both sides of a comparison are by the same
+measure: their verdicts, unless the means of single answers are asked for. Everything is made of a grid alone, and
 chance has a fixed seed: the same scores give the same numbers. Axes: P problem, S seed.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean, variance
@@ -17,7 +18,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import MEASURES, Grid, Measure
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.scores import Score
 from mada.evaluation.statistics import (
@@ -25,17 +26,18 @@ from mada.evaluation.statistics import (
     Comparison,
     Estimate,
     Interval,
+    PairedAnswers,
     PairedCounts,
     benjamini_hochberg,
     bootstrap_difference,
     bootstrap_mean,
-    compare_all,
     detectable_difference,
     detectable_difference_of_answers,
     estimate,
     holm,
     majority_at_k,
     mcnemar,
+    paired_answers,
     paired_permutation,
     pass_at_k,
     welch,
@@ -50,41 +52,15 @@ EVERY_K_UP_TO = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Pairwise:
-    """Every shown system against every other, over seeds: `comparisons` has (row, column) names, row minus column.
-
-    The p-values are not corrected for their number; a pair and its mirror are one test.
-    """
-
-    systems: tuple[PlannedSystem, ...]
-    comparisons: Mapping[tuple[str, str], Comparison]
-
-    @property
-    def differences(self) -> list[list[float | None]]:
-        """The matrix of differences, None on its diagonal."""
-        return self._matrix(lambda one: one.difference)
-
-    @property
-    def p_values(self) -> list[list[float | None]]:
-        """The matrix of p-values, None on its diagonal and where there is no test."""
-        return self._matrix(lambda one: one.p)
-
-    def _matrix(self, value: Callable[[Comparison], float | None]) -> list[list[float | None]]:
-        names = [system.name for system in self.systems]
-        return [[None if row == column else value(self.comparisons[row, column]) for column in names] for row in names]
-
-
-@dataclass(frozen=True, slots=True)
 class AgainstReference:
-    """A system against the reference, system minus reference.
+    """A system against the reference by one measure, system minus reference.
 
     Over seeds: `seeds` is Welch's test of the seeds' averages and `benchmarks` the same on each benchmark; `holm` and
     `benjamini_hochberg` are the p-values of `seeds`, adjusted for there being one such test for every other system.
-    `verdicts` is Welch's test of both systems' verdicts: where one is measured by its verdict and the other by its
-    mean, `seeds` compares a vote with single answers.
-    Over problems: `permutation` flips the signs of per-problem differences, averaged over seeds, and `bootstrap` has an
-    interval of the same difference; both give benchmarks equal weight. `mcnemar` counts problems of all benchmarks
-    alike: a problem is right if its answers are right more often than not over the seeds, and exactly half is not.
+    Over problems: `pairs` compares them on every problem with every seed, problems being clusters; `permutation` flips
+    the signs of per-problem differences, averaged over seeds, and `bootstrap` has an interval of the same difference;
+    all three give benchmarks equal weight. `mcnemar` counts problems of all benchmarks alike: a problem is right if its
+    answers are right more often than not over the seeds, and exactly half is not.
     """
 
     system: PlannedSystem
@@ -92,7 +68,7 @@ class AgainstReference:
     holm: float | None
     benjamini_hochberg: float | None
     benchmarks: Mapping[str, Comparison]
-    verdicts: Comparison
+    pairs: PairedAnswers
     permutation: Comparison
     mcnemar: PairedCounts
     bootstrap: Interval
@@ -146,26 +122,21 @@ def shown_systems(grid: Grid) -> tuple[PlannedSystem, ...]:
     return tuple(system for system in grid.plan.systems if system.shown)
 
 
-def pairwise(grid: Grid) -> Pairwise:
-    """Compare all shown systems with each other over seeds: the full matrices of differences and of p (E2)."""
-    systems = shown_systems(grid)
-    return Pairwise(systems, compare_all({system.name: _Values.of(grid, system).seed_averages for system in systems}))
-
-
-def against_reference(grid: Grid) -> list[AgainstReference]:
+def against_reference(grid: Grid, measure: Measure = "verdict") -> list[AgainstReference]:
     """Compare every other shown system with the reference, over seeds and over problems (B3)."""
     reference = grid.plan.chosen
     others = [system for system in shown_systems(grid) if system != reference]
-    compared = [_compared(grid, system, reference) for system in others]
+    own = _Values.of(grid, reference, measure)
+    compared = [_compared(grid, system, _Values.of(grid, system, measure), own) for system in others]
     p_values = [one.seeds.p for one in compared]
     adjusted = zip(compared, holm(p_values), benjamini_hochberg(p_values), strict=True)
     return [replace(one, holm=by_holm, benjamini_hochberg=by_share) for one, by_holm, by_share in adjusted]
 
 
-def accuracies_over_problems(grid: Grid) -> dict[str, Interval]:
+def accuracies_over_problems(grid: Grid, measure: Measure = "verdict") -> dict[str, Interval]:
     """Return every shown system's accuracy with a bootstrap interval over problems, by name (B3)."""
     return {
-        system.name: bootstrap_mean(_Values.of(grid, system).benchmarks.values(), seed=SEED)
+        system.name: bootstrap_mean(_Values.of(grid, system, measure).benchmarks.values(), seed=SEED)
         for system in shown_systems(grid)
     }
 
@@ -186,7 +157,7 @@ def at_k(grid: Grid) -> list[SampleCurve]:
 
 
 def power_note(grid: Grid) -> PowerNote:
-    """Say how small a difference this many seeds and problems can find."""
+    """Say how small a difference of verdicts this many seeds and problems can find."""
     reference = _Values.of(grid, grid.plan.chosen)
     seeds = len(grid.seeds)
     spread = None
@@ -206,13 +177,13 @@ def power_note(grid: Grid) -> PowerNote:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What a system is measured by on every question: arrays `values_PS` by benchmark."""
+    """A system's accuracy on every question: arrays `values_PS` by benchmark."""
 
     benchmarks: Mapping[str, Floats]
 
     @classmethod
-    def of(cls, grid: Grid, system: PlannedSystem) -> Self:
-        tables = grid.values(system, grid.measured(system))
+    def of(cls, grid: Grid, system: PlannedSystem, measure: Measure = "verdict") -> Self:
+        tables = grid.values(system, MEASURES[measure])
         return cls({name: np.asarray(rows, dtype=np.float64) for name, rows in tables.items()})
 
     @property
@@ -225,9 +196,8 @@ class _Values:
         return np.concatenate([values_PS.mean(axis=1) for values_PS in self.benchmarks.values()])
 
 
-def _compared(grid: Grid, system: PlannedSystem, reference: PlannedSystem) -> AgainstReference:
+def _compared(grid: Grid, system: PlannedSystem, first: _Values, second: _Values) -> AgainstReference:
     """Compare a system with the reference as if it were the only test: nothing is adjusted."""
-    first, second = _Values.of(grid, system), _Values.of(grid, reference)
     names = [benchmark for benchmark, problems in grid.problems.items() for _ in problems]
     return AgainstReference(
         system=system,
@@ -238,7 +208,7 @@ def _compared(grid: Grid, system: PlannedSystem, reference: PlannedSystem) -> Ag
             benchmark: welch(values_PS.mean(axis=0).tolist(), second.benchmarks[benchmark].mean(axis=0).tolist())
             for benchmark, values_PS in first.benchmarks.items()
         },
-        verdicts=welch(*(grid.seed_averages(one, lambda score: score.verdict_correct) for one in (system, reference))),
+        pairs=paired_answers(first.benchmarks.values(), second.benchmarks.values()),
         permutation=paired_permutation(
             (first.problem_means - second.problem_means).tolist(), seed=SEED, benchmarks=names
         ),

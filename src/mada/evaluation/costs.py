@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from mada.debate.transcript import Role
 from mada.evaluation.effort import Effort
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.samples import Sampled
-from mada.evaluation.statistics import gain_per_parameter
 
 SECONDS_PER_HOUR = 3600
 
@@ -36,8 +35,7 @@ class Costs:
     """What a system costs per question, on average over seeds and benchmarks as all averages are.
 
     Counted: calls and tokens, those of a family as the mean of its members'. `tokens_per_right_answer` are generated
-    tokens by accuracy, None where nothing is right. `gain_per_parameter` is the accuracy gained over the untrained base
-    per parameter that was trained, times 1e12; None for a system without training or where the base is not known.
+    tokens by right verdicts, None where nothing is right. `parameters` are those that training changed.
 
     Attributed, not measured: `seconds`, `accelerator_seconds` and `money`, by the system's share of tokens (see above).
     They are None without a record of what the evaluation took; `accelerator_seconds` also where no accelerator worked,
@@ -50,7 +48,6 @@ class Costs:
     prompt_tokens: float
     tokens_per_right_answer: float | None
     parameters: int | None
-    gain_per_parameter: float | None
     seconds: float | None
     accelerator_seconds: float | None
     money: float | None
@@ -97,15 +94,11 @@ def costs_of(
     *,
     efforts: Sequence[Effort] = (),
     price_per_hour: float | None = None,
-    base: float | None = None,
 ) -> Costs:
-    """Say what a system costs; `base` is the untrained base's accuracy, as a fraction.
-
-    `price_per_hour` is that of one accelerator, or of the machine while the CPU computed.
-    """
+    """Say what a system costs; the price is that of one accelerator, or of the machine while the CPU computed."""
     rounds = _round_costs(grid, system)
     generated = sum(one.generated_tokens for one in rounds)
-    accuracy = grid.average(system, grid.measured(system))
+    accuracy = grid.average(system, MEASURES["verdict"])
     return Costs(
         rounds=rounds,
         calls=sum(one.calls for one in rounds),
@@ -113,9 +106,6 @@ def costs_of(
         prompt_tokens=sum(one.prompt_tokens for one in rounds),
         tokens_per_right_answer=generated / accuracy if accuracy else None,
         parameters=system.parameters,
-        gain_per_parameter=gain_per_parameter(accuracy - base, system.parameters)
-        if base is not None and system.parameters
-        else None,
         seconds=_charged(sum(effort.seconds for effort in efforts), generated, efforts=efforts),
         accelerator_seconds=_charged(_accelerator_seconds(efforts), generated, efforts=efforts),
         money=_charged(_money(efforts, price_per_hour), generated, efforts=efforts),

@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Self, TypeVar
+from types import MappingProxyType
+from typing import Literal, Self, TypeVar
 
 from mada.errors import EvaluationError
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
@@ -16,6 +17,12 @@ from mada.evaluation.scores import Score, Transcript
 
 Value = Callable[[Score], float]
 """What is averaged: something that one score tells by itself."""
+Measure = Literal["verdict", "mean"]
+MEASURES: Mapping[Measure, Value] = MappingProxyType(
+    {"verdict": lambda score: score.verdict_correct, "mean": lambda score: score.accuracy}
+)
+"""What counts as accuracy on a question: whether the system's one answer is right, or the share of right answers in its
+last round (the paper's, I2). Every system has both, and is compared with others by the same one."""
 Place = tuple[str, str, int, str]
 """System, benchmark, seed and problem."""
 Name = TypeVar("Name", bound=Hashable)
@@ -107,13 +114,6 @@ class Grid:
         finished = cls.of((one for one in placed.values() if one.seed in seeds and one.system in names), kept)
         others = tuple(system.name for system in plan.held if system.name not in names)
         return finished, LeftOut(tuple(sorted(begun - seeds)), others)
-
-    @staticmethod
-    def measured(system: PlannedSystem) -> Value:
-        """Return what counts as the accuracy of this system on a question."""
-        if system.measure == "verdict":
-            return lambda score: score.verdict_correct
-        return lambda score: score.accuracy
 
     def members_of(self, system: PlannedSystem) -> tuple[PlannedSystem, ...]:
         """Return the systems that answered for this one: its members, or itself."""

@@ -26,7 +26,6 @@ def vote_of(
         title=title,
         generators=tuple(agents),
         rule="weigh" if weighted else "vote",
-        measure="verdict",
         matched_to=matched_to,
         match=match,
     )

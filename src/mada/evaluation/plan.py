@@ -1,14 +1,16 @@
 """What an evaluation compares: its systems as plain descriptions, kept in `evaluation.json` beside the scores.
 
-| system | generators | critics | rounds | rule | measured by |
-|---|---|---|---|---|---|
-| a single agent | 1 | – | 1 | vote | mean |
-| the mean of several agents | N | – | 1 | vote | mean |
-| self-consistency, a vote of k | k | – | 1 | vote | verdict |
-| a weighted vote of k | k | – | 1 | weigh | verdict |
-| a judge among k answers | k | 1, with the judge's prompt | 2 | pick | verdict |
-| best of n by critics | n | M | 2 | pick | verdict |
-| a debate; with trained seats, MADA | N | M | 2 or more | vote | mean |
+| system | generators | critics | rounds | rule |
+|---|---|---|---|---|
+| agents alone | N | – | 1 | vote |
+| self-consistency, a vote of k | k | – | 1 | vote |
+| a weighted vote of k | k | – | 1 | weigh |
+| a judge among k answers | k | 1, with the judge's prompt | 2 | pick |
+| best of n by critics | n | M | 2 | pick |
+| a debate; with trained seats, MADA | N | M | 2 or more | vote |
+
+Every system has one answer, its *verdict*, and the answers of its last round one by one, whose share of right ones is
+its *mean* (the paper's measure, I2).
 
 A *matched* system has as many generators as what another system spends allows (see `matching`). A *family* is shown as
 the average of its members, as the paper does with teams of fewer agents.
@@ -27,8 +29,6 @@ from mada.problems import Problem
 
 PLAN_FILE = "evaluation.json"
 
-Measure = Literal["mean", "verdict"]
-"""What counts as accuracy: the mean over the last round's answers (the paper's, I2), or the system's one answer."""
 Match = Literal["tokens", "cost"]
 """What a matched system may spend: generated tokens, or those and prompt tokens at their price."""
 
@@ -50,7 +50,6 @@ class PlannedSystem(BaseModel):
     critics: tuple[str, ...] = ()
     rounds: int = Field(default=1, ge=1)
     rule: Rule = "vote"
-    measure: Measure = "mean"
     matched_to: str | None = None
     """The system that this one may spend as much as; its generators then take turns until that is used up."""
     match: Match = "tokens"
@@ -63,7 +62,7 @@ class PlannedSystem(BaseModel):
 
     @property
     def is_debate(self) -> bool:
-        """Whether anybody answers after having seen others' answers, to be measured by that answer."""
+        """Whether anybody answers after having seen others' answers, and the vote of the last round decides."""
         return self.rounds > 1 and self.rule == "vote"
 
     @property
@@ -205,6 +204,10 @@ class EvaluationPlan(BaseModel):
     def held(self) -> tuple[PlannedSystem, ...]:
         """The systems that answer questions; families only sum up."""
         return tuple(system for system in self.systems if not system.members)
+
+    def reading_order(self, system: PlannedSystem) -> tuple[bool, bool]:
+        """Return a key that sorts systems for readers of debates: the trained team's first, then the reference."""
+        return not (system.is_debate and system.parameters), system.name != self.reference
 
     def members_of(self, system: PlannedSystem) -> Iterator[str]:
         """Yield the names under which a system's scores are recorded: its members', or its own."""

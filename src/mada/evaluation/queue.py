@@ -18,7 +18,7 @@ from mada.debate.transcript import Turn
 from mada.debate.window import WindowError
 from mada.errors import EvaluationError, UnansweredError
 from mada.evaluation.effort import Meter
-from mada.evaluation.grid import Grid, Place, place_of
+from mada.evaluation.grid import Place, place_of
 from mada.evaluation.matching import BudgetLedger, blocks
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript, score_debate
@@ -73,7 +73,7 @@ class Queue:
         self._of = len(plan.held) * seeds * sum(map(len, problems.values()))
         self._finished: set[Place] = set()
         self._fail_on_error, self._failed = fail_on_error, 0
-        self._right: list[float] = []
+        self._right: list[bool] = []
         for score in self._scores:
             self._finish(score)
         self._kept = {place_of(one) for one in self._transcripts}
@@ -169,7 +169,7 @@ class Queue:
         elif system is not None and place_of(score) in self._numbers:
             self._budgets.add_matched(score, self._numbers[place_of(score)])
         if score.system == self._plan.reference:
-            self._right.append(Grid.measured(self._plan.chosen)(score))
+            self._right.append(score.verdict_correct)
 
     def _report(self) -> None:
         right = self._right

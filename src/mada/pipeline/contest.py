@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from mada.digest import digest_of
 from mada.errors import EvaluationError
 from mada.evaluation.effort import EFFORT, Effort, Meter
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.queue import Queue
 from mada.evaluation.samples import SAMPLES, Sample, SampleStore, open_samples
@@ -118,7 +118,7 @@ async def hold_contest(
         "completions wanted": sum(score.calls for score in grid.scores.values()),
         "of these sampled": len(samples),
         **({"damaged samples dropped": store.damaged} if store.damaged else {}),
-        "accuracy of the reference": grid.average(contest.plan.chosen, grid.measured(contest.plan.chosen)),
+        "accuracy of the reference": grid.average(contest.plan.chosen, MEASURES["verdict"]),
     }
 
 

@@ -40,7 +40,7 @@ class TrackedRun:
         if summary is not None:
             with self._tracking(mark.name) as tracking:
                 tracking.start({"seeds": len(summary.seeds), "benchmarks": ", ".join(summary.benchmarks)})
-                tracking.log(_numbers(summary), step=0)
+                tracking.log(numbers_of(summary), step=0)
 
     def progressed(self, done: int, of: int, note: str = "") -> None:
         """Pass it on."""
@@ -61,18 +61,19 @@ class TrackedRun:
         return Tracking(open_trackers(self._trackers, project=PROJECT, run=run, folder=self._folder))
 
 
-def _numbers(summary: Summary) -> dict[str, float]:
+def numbers_of(summary: Summary) -> dict[str, float]:
     """Return the numbers of an evaluation's table, by system."""
     numbers: dict[str, float] = {}
     for one in summary.systems:
         values = {
-            "accuracy": one.accuracy.mean,
-            "verdict": one.verdict.mean,
+            "verdict": one.verdict.average.mean,
+            "mean": one.mean.average.mean,
             "improves": one.improves,
             "damages": one.damages,
             "calls": one.calls,
             "tokens": one.tokens,
-            **{benchmark: estimate.mean for benchmark, estimate in one.benchmarks.items()},
+            "prompt tokens": one.prompt_tokens,
+            **{benchmark: estimate.mean for benchmark, estimate in one.verdict.benchmarks.items()},
         }
         numbers |= {f"{one.system.name}/{name}": value for name, value in values.items() if value is not None}
     return numbers

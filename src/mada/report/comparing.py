@@ -23,9 +23,10 @@ from mada.report.figures.data import (
     TokensFigure,
     TrainingFigure,
 )
+from mada.report.numbering import numbered_titles
 from mada.report.numbers import NOTHING, counted, duration, points_text, share_text
 from mada.report.reading import ROLES, Source
-from mada.report.sections.entries import BRACKETS, accuracy, difference, figure_place
+from mada.report.sections.entries import SPREAD, accuracy, difference, figure_place
 from mada.report.training import TrainingOutcome, read_outcomes
 from mada.run import ABSENT
 from mada.run.surroundings import Hardware
@@ -81,16 +82,16 @@ def _accuracies(compared: Sequence[_Compared], names: Mapping[str, str]) -> Tabl
     first = compared[0]
     columns = [Column("system", "text")]
     for run in compared:
-        headings = ["accuracy", *(["difference"] if run is not first else []), "verdict", "tokens"]
+        headings = ["verdict", *(["difference"] if run is not first else []), "mean", "tokens"]
         columns += [Column(heading, group=run.title) for heading in headings]
     rows = tuple(
         row(title, [cell for run in compared for cell in _measured(run, name, first=first)])
         for name, title in names.items()
     )
-    spread = f", {BRACKETS}" if any(len(run.summary.seeds) > 1 for run in compared if run.summary) else ""
+    spread = f"; {SPREAD}" if any(len(run.summary.seeds) > 1 for run in compared if run.summary) else ""
     notes = [
-        f"Percent, mean over seeds{spread}. accuracy: what the system is measured by; verdict: its one answer; tokens: "
-        "generated per question.",
+        f"Percent, mean over seeds{spread}. verdict: the system's one answer; mean: the answers of its last round, one "
+        "by one; tokens: generated per question.",
         *([_what_differences_are(first)] if any(run.was_asked_the_same_as(first) for run in compared[1:]) else []),
         *_measured_on(compared),
     ]
@@ -99,21 +100,22 @@ def _accuracies(compared: Sequence[_Compared], names: Mapping[str, str]) -> Tabl
 
 def _what_differences_are(first: _Compared) -> str:
     return (
-        f"difference: points of accuracy above the same system of {first.title}, where both runs were asked the same "
-        "problems; one, two or three stars for p below .05, .01 and .001 in Welch's two-sided t-test of the seeds' "
-        "averages, not adjusted. The test knows only the seeds of the runs' evaluations, not those of their training."
+        f"difference: verdict against verdict, in points above the same system of {first.title}, where both runs were "
+        "asked the same problems; one, two or three stars for p below .05, .01 and .001 in Welch's two-sided t-test of "
+        "the seeds' averages, not adjusted. The test knows only the seeds of the runs' evaluations, not those of their "
+        "training."
     )
 
 
 def _measured(run: _Compared, name: str, *, first: _Compared) -> Iterator[Cell]:
     one, other = run.systems.get(name), first.systems.get(name)
-    yield Cell(NOTHING if one is None else accuracy(one.accuracy))
+    yield Cell(NOTHING if one is None else accuracy(one.verdict.average))
     if run is not first:
         if one is None or other is None or not run.was_asked_the_same_as(first):
             yield Cell(NOTHING)
         else:
-            yield difference(welch(one.seed_averages, other.seed_averages))
-    yield Cell(NOTHING if one is None else accuracy(one.verdict))
+            yield difference(welch(one.verdict.seed_averages, other.verdict.seed_averages))
+    yield Cell(NOTHING if one is None else accuracy(one.mean.average))
     yield Cell(NOTHING if one is None else f"{one.tokens:,.0f}")
 
 
@@ -152,10 +154,10 @@ def _by_benchmark(compared: Sequence[_Compared], names: Mapping[str, str]) -> Ta
             assert run.summary is not None
             one = run.systems.get(name)
             for benchmark in run.summary.benchmarks:
-                yield NOTHING if one is None else accuracy(one.benchmarks[benchmark])
+                yield NOTHING if one is None else accuracy(one.verdict.benchmarks[benchmark])
 
     rows = tuple(row(title, list(cells(name))) for name, title in names.items())
-    return Table("runs-benchmarks", "Accuracy on every benchmark", tuple(columns), (rows,))
+    return Table("runs-benchmarks", "Right verdicts on every benchmark", tuple(columns), (rows,))
 
 
 def _debating(compared: Sequence[_Compared]) -> Section:
@@ -275,9 +277,5 @@ def _shown(values: Sequence[object]) -> Iterator[str]:
 
 
 def _names(compared: Sequence[_Compared]) -> dict[str, str]:
-    """Return the systems of all runs, by name, in the order in which they are first met, titled as they are there."""
-    titles: dict[str, str] = {}
-    for run in compared:
-        for name, one in run.systems.items():
-            titles.setdefault(name, one.system.title)
-    return titles
+    """Return the numbered titles of all runs' systems by name."""
+    return numbered_titles(run.source.grid.plan for run in compared if run.source.grid)

@@ -15,17 +15,28 @@ def points_text(difference: float) -> str:
     return f"{round(100 * difference, 1) + 0.0:+.1f}".replace("-", "−")
 
 
+def spread_text(share: float, error: float | None, *, signed: bool = False) -> str:
+    """Return a share in percent with its standard error: `28.4 ± 1.3`, `+2.0 ± 0.5`, `72.81 ± 0.19`."""
+    number, digits = _number_text(share, error, signed=signed)
+    return number if error is None else f"{number} ± {100 * error:.{digits}f}"
+
+
 def uncertain_text(share: float, error: float | None, *, signed: bool = False) -> str:
     """Return a share in percent with its standard error the way the paper writes it: `41.9(3)`, `28.4(1.3)`, `+2.0(5)`.
 
     An error below 1 counts in the last digit. Below 0.2 one digit of it would be coarse, so there are two: `72.81(19)`.
     """
-    digits = 1 if error is None or 100 * error >= 0.195 else 2
-    number = f"{round(100 * share, digits) + 0.0:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+    number, digits = _number_text(share, error, signed=signed)
     if error is None:
         return number
     spread = f"{100 * error:.{digits}f}"
     return f"{number}({spread if float(spread) >= 1 else str(int(spread.replace('.', '')))})"
+
+
+def _number_text(share: float, error: float | None, *, signed: bool) -> tuple[str, int]:
+    """Return a share in percent and its decimals: one, or two where the error needs them."""
+    digits = 1 if error is None or 100 * error >= 0.195 else 2
+    return f"{round(100 * share, digits) + 0.0:{'+' if signed else ''}.{digits}f}".replace("-", "−"), digits
 
 
 def p_text(p: float | None) -> str:

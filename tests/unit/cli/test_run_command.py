@@ -164,11 +164,11 @@ def test_the_table_that_is_printed_is_that_of_the_scores(finished):
     rows = headline_table(summary).rows
     titles = tuple(row[0].text for row in rows)
     lines = [line for line in table_of(finished.printed).splitlines() if line.startswith(titles)]
-    assert titles[-1] == "MADA debate"
+    assert titles[-1] == f"{len(rows)} MADA debate"
     for line, row in zip(lines, rows, strict=True):
         assert line.split() == " ".join(f"{cell.text} {cell.stars}" for cell in row).split()
     assert len(rows) == 7
-    assert re.search(r"\d\(\d", lines[-1]), "a standard error in brackets"
+    assert re.search(r"\d ± \d", lines[-1]), "a standard error"
 
 
 def test_the_end_says_where_the_report_is_and_what_to_do_next(finished):
@@ -201,15 +201,16 @@ def test_a_tracker_shows_every_step_of_its_trainings_and_what_came_of_its_evalua
     numbers = shown("evaluate")
     for one in summary.systems:
         name = one.system.name
-        assert numbers[f"{name}/accuracy"] == [(0, pytest.approx(one.accuracy.mean))]
-        assert numbers[f"{name}/abacus-medium"] == [(0, pytest.approx(one.benchmarks["abacus-medium"].mean))]
+        assert numbers[f"{name}/verdict"] == [(0, pytest.approx(one.verdict.average.mean))]
+        assert numbers[f"{name}/mean"] == [(0, pytest.approx(one.mean.average.mean))]
+        assert numbers[f"{name}/abacus-medium"] == [(0, pytest.approx(one.verdict.benchmarks["abacus-medium"].mean))]
         assert (f"{name}/improves" in numbers) == (name in ("debate", "mada"))
 
 
 def test_a_stage_that_is_done_again_is_shown_anew(copied):
     mada("run", "--run", copied, "--from", "evaluate", "--until", "evaluate", "--track", "tensorboard")
     written = EventAccumulator(str(copied / "tensorboard" / "run-evaluate")).Reload()
-    assert [one.step for one in written.Scalars("mada/accuracy")] == [0]
+    assert [one.step for one in written.Scalars("mada/verdict")] == [0]
     assert sorted(path.name for path in (copied / "tensorboard").iterdir()) == [
         *("run-critics", "run-evaluate", "run-generators")
     ]

@@ -22,7 +22,8 @@ PLAN = EvaluationPlan(
     benchmarks=("easy", "hard"),
 )
 RIGHT = {
-    # By benchmark and seed: the averages over benchmarks are 0.25 and 0.75 for one agent, 1 and 0.75 for the team.
+    # By benchmark and seed, right verdicts where all answers are: averages of 0 and 0.5 for one agent, 1 and 0.5 for
+    # the team.
     "single": {("easy", 0): 0.5, ("hard", 0): 0.0, ("easy", 1): 1.0, ("hard", 1): 0.5},
     "mada": {("easy", 0): 1.0, ("hard", 0): 1.0, ("easy", 1): 1.0, ("hard", 1): 0.5},
 }
@@ -39,7 +40,7 @@ def score(system, benchmark, seed, accuracy):
         answers=(("1", "2"),),
         groups=((0, 1),),
         correct=(right,),
-        verdict_correct=True,
+        verdict_correct=all(right),
         first_vote_correct=True,
         tie=False,
         tokens=((1, 1),),
@@ -109,13 +110,13 @@ def test_every_state_is_told(make, tmp_path):
 def test_the_headline_numbers_are_means_over_seeds_of_averages_over_benchmarks(make, tmp_path):
     make("one", *STAGES).close()
     [row] = json.loads(listed(tmp_path / "runs", "--json"))
-    assert row["untrained"] == pytest.approx(0.5)
-    assert row["team"] == pytest.approx(0.875)
-    # of 1 and 0.75: s = 0.25 / √2, and over √2 for the mean
-    assert row["standard_error"] == pytest.approx(0.125)
+    assert row["untrained"] == pytest.approx(0.25)
+    assert row["team"] == pytest.approx(0.75)
+    # of 1 and 0.5: s = 0.5 / √2, and over √2 for the mean
+    assert row["standard_error"] == pytest.approx(0.25)
     _, line = listed(tmp_path / "runs").splitlines()
     assert line.split()[1:3] == ["tiny", "finished"]
-    assert line.split()[-4:] == ["50.0", "87.5", "±", "12.5"]
+    assert line.split()[-4:] == ["25.0", "75.0", "±", "25.0"]
 
 
 def test_before_the_evaluation_there_are_no_numbers(make, tmp_path):

@@ -116,14 +116,15 @@ def test_a_finished_run(make):
         f"first, seed 5, begun {began:%Y-%m-%d %H:%M} UTC",
         "stages: split 1 min, evaluate 2 min, report 4 min",
         "",
-        "Accuracy and cost of every system",
+        "Right verdicts and cost of every system",
     ]
-    [single] = [line for line in lines if line.startswith("one agent")]
-    assert single.split()[2:] == ["1", "37.5(12.5)", "37.5(12.5)", "−50.0", "0.106", "50", "–", "–"]
+    [single] = [line for line in lines if line.startswith("1 one agent")]
+    assert " ".join(single.split()[3:]) == "37.5 ± 12.5 −50.0 0.106 37.5 ± 12.5 1 50 5 – –"
     # Verdict against verdict: SE² = 2/64, t = 2√2 with two degrees of freedom, p = 1 − t/√(2 + t²) = 0.106.
     assert lines[-3:] == [
         "",
-        "MADA debate: 87.5(12.5) % of its verdicts are right; +50.0 points from those of “one agent” (p = 0.106); "
+        "MADA debate: 87.5 ± 12.5 % of its verdicts are right; "
+        "the strongest other system, “one agent”, has −50.0 points (p = 0.106); "
         "critics improve 0.0 % of the questions and damage 0.0 %.",
         "for a page with tables, charts and every debate: mada report first",
     ]
@@ -203,7 +204,7 @@ def test_an_evaluation_that_goes_on(make):
     assert lines[0] == "tiny: stopped after split"
     assert lines[4] == "the evaluation is not finished; left out: seed 1"
     assert lines[-2] == (
-        "MADA debate: 75.0 % of its verdicts are right; +50.0 points from those of “one agent”; "
+        "MADA debate: 75.0 % of its verdicts are right; the strongest other system, “one agent”, has −50.0 points; "
         "critics improve 0.0 % of the questions and damage 0.0 %."
     )
     more = [score(system, 2, "p", True) for system in RIGHT]
@@ -235,7 +236,7 @@ def test_a_narrow_window_loses_no_number(make):
     assert len(wide.split()[1]) == 48
     [middle] = [line for line in shown("first", columns=60).splitlines() if line.startswith("  a  ")]
     assert len(middle.split()[1]) == 60 - 1 - 34
-    for number in ("37.5(12.5)", "87.5(12.5)", "0.106", "reference"):
+    for number in ("37.5 ± 12.5", "87.5 ± 12.5", "0.106", "reference"):
         assert number in narrow
     tables = narrow[narrow.index("system") : narrow.index("Percent")]
     assert max(map(len, tables.splitlines())) <= 30
@@ -253,7 +254,7 @@ def test_nothing_that_a_run_is_called_steers_the_terminal(make):
     assert text.startswith("[red]�[2J bad �: stopped after split\na �[2Jb, seed 5")
     assert "\n  [b]�[2Jx  ▅▅\n" in text
     # One line, whatever titles are in it.
-    assert text.splitlines()[-2].startswith("[red]�[2J bad �mada: 87.5(12.5) % of its verdicts are right; ")
+    assert text.splitlines()[-2].startswith("[red]�[2J bad �mada: 87.5 ± 12.5 % of its verdicts are right; ")
     assert text.endswith("mada report 'a �[2Jb'\n")
 
 

@@ -12,11 +12,9 @@ from mada.evaluation.analysis import (
     accuracies_over_problems,
     against_reference,
     at_k,
-    pairwise,
     power_note,
-    shown_systems,
 )
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.evaluation.statistics import (
@@ -96,15 +94,12 @@ def test_against_the_reference_over_seeds(grid):
     assert (better.benchmarks["b"].difference, better.benchmarks["b"].p) == (0.25, 0.0)
 
 
-def test_the_comparison_over_seeds_is_that_of_the_summary(grid):
+@pytest.mark.parametrize("measure", ["verdict", "mean"])
+def test_the_comparison_over_seeds_is_that_of_the_summary(grid, measure):
     by_name = {one.system.name: one for one in summary_of(grid).systems}
-    for one in against_reference(grid):
-        shown = by_name[one.system.name]
-        assert shown.against_reference is not None
-        assert one.seeds.p == pytest.approx(shown.against_reference.p)
-        assert {name: two.p for name, two in one.benchmarks.items()} == pytest.approx(
-            {name: two.p for name, two in shown.per_benchmark.items()}
-        )
+    for one in against_reference(grid, measure):
+        shown = getattr(by_name[one.system.name], measure).against_reference
+        assert (one.seeds.difference, one.seeds.p) == (pytest.approx(shown.difference), pytest.approx(shown.p))
 
 
 def test_against_the_reference_over_problems(grid):
@@ -113,6 +108,9 @@ def test_against_the_reference_over_problems(grid):
     assert better.permutation.difference == pytest.approx(0.375)
     assert better.permutation.p == pytest.approx(6 / 16)
     assert same.permutation.p == 1.0
+    # Pairs of problem and seed: a0 twice and none lost; b0 once, b1 twice and b3 once lost.
+    assert (better.pairs.pairs, better.pairs.first_better, better.pairs.second_better) == (12, 5, 1)
+    assert better.pairs.comparison.difference == pytest.approx(0.375)
     # Right half of the time is not right: the better one has a0, b0 and b1, the base has nothing.
     counts = better.mcnemar
     assert (counts.both, counts.only_first, counts.only_second, counts.neither, counts.p) == (0, 3, 0, 3, 0.25)
@@ -129,15 +127,18 @@ def test_accuracies_over_problems_are_of_every_shown_system(grid):
     assert intervals["better"].value == pytest.approx(0.625)
 
 
-def test_verdicts_are_compared_with_verdicts():
-    """A vote that is always right beats single answers that never are, and not their verdict, which is right too."""
-    systems = (planned("vote", measure="verdict"), planned("mean"))
-    rights = {"a": [(0, 0), (0, 0)]}
-    given = [*scores("vote", rights, verdict=True), *scores("mean", rights, verdict=True)]
-    [vote] = against_reference(Grid.of(given, EvaluationPlan(systems=systems, reference="mean")))
-    assert (vote.seeds.difference, vote.seeds.p) == (1.0, 0.0)
-    assert (vote.verdicts.difference, vote.verdicts.p) == (0.0, 1.0)
-    assert vote.mcnemar.only_first == 2
+def test_both_sides_of_a_comparison_are_by_the_same_measure():
+    """Verdicts are alike and single answers are not: no test sets one system's verdicts against another's answers."""
+    systems = (planned("vote"), planned("debate"))
+    wrong, right = {"a": [(0, 0), (0, 0), (0, 0)]}, {"a": [(1, 1), (1, 1), (1, 1)]}
+    given = [*scores("vote", right, verdict=True), *scores("debate", wrong, verdict=True)]
+    grid = Grid.of(given, EvaluationPlan(systems=systems, reference="debate"))
+    [vote], [mean] = against_reference(grid), against_reference(grid, "mean")
+    for one, expected in ((vote, 0.0), (mean, 1.0)):
+        assert one.seeds.difference == one.permutation.difference == one.pairs.comparison.difference == expected
+        assert one.bootstrap.value == one.benchmarks["a"].difference == expected
+        assert (one.mcnemar.only_first, one.pairs.first_better) == (3 * expected, 6 * expected)
+    assert (vote.seeds.p, vote.permutation.p, vote.pairs.comparison.p, vote.mcnemar.p) == (1.0, 1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(("last", "is_right"), [(5, 0), (6, 1)])
@@ -149,20 +150,9 @@ def test_half_by_rounding_is_not_more_than_half(last, is_right):
         *(score("a", ("x", seed, "p"), (0,) * count + (1,) * (6 - count)) for seed, count in enumerate(counts)),
         *(score("b", ("x", seed, "p"), (1,)) for seed in range(6)),
     ]
-    [one] = against_reference(Grid.of(given, EvaluationPlan(systems=systems, reference="b")))
+    [one] = against_reference(Grid.of(given, EvaluationPlan(systems=systems, reference="b")), "mean")
     assert one.seeds.difference == pytest.approx(sum(counts) / 36)
     assert one.mcnemar.only_first == is_right
-
-
-def test_all_with_all():
-    systems = (planned("better"), planned("base"), planned("hidden", shown=False))
-    given = [*scores("better", BETTER), *scores("base", BASE), *scores("hidden", BASE)]
-    grid = Grid.of(given, EvaluationPlan(systems=systems, reference="base"))
-    pairs = pairwise(grid)
-    assert shown_systems(grid) == pairs.systems == systems[:2]
-    assert grid.plan.chosen == systems[1]
-    assert pairs.differences == [[None, pytest.approx(0.375)], [pytest.approx(-0.375), None]]
-    assert pairs.p_values == [[None, pytest.approx(P)], [pytest.approx(P), None]]
 
 
 def test_a_family_is_compared_by_the_mean_of_its_members():
@@ -187,7 +177,6 @@ def test_one_seed_and_one_problem_leave_only_what_they_can_tell():
     assert (one.seeds.difference, one.seeds.p, one.holm, one.benjamini_hochberg) == (1.0, None, None, None)
     assert (one.bootstrap.value, one.bootstrap.low) == (1.0, None)
     assert (one.permutation.p, one.mcnemar.p) == (1.0, 1.0)
-    assert pairwise(grid).p_values == [[None, None], [None, None]]
     note = power_note(grid)
     assert (note.seeds, note.spread, note.detectable) == (1, None, None)
     assert note.benchmarks["a"].detectable is None
@@ -196,7 +185,6 @@ def test_one_seed_and_one_problem_leave_only_what_they_can_tell():
 def test_a_lone_system_is_compared_with_nothing(grid):
     alone = Grid.of(scores("base", BASE), EvaluationPlan(systems=(planned("base"),), reference="base"))
     assert against_reference(alone) == []
-    assert pairwise(alone).comparisons == {}
 
 
 # Three samples of the one question and four of the other; 0 is right.
@@ -204,7 +192,7 @@ SAMPLES = {"p": (0, 0, 1), "q": (1, 1, None, 0)}
 
 
 def test_pass_and_majority_at_k():
-    vote = planned("vote", generators=("g",), matched_to="other", measure="verdict")
+    vote = planned("vote", generators=("g",), matched_to="other")
     other = planned("other")
     given = [
         *(score("vote", ("x", seed, problem), groups) for seed in (0, 1) for problem, groups in SAMPLES.items()),
@@ -308,8 +296,8 @@ def test_a_paper_sized_evaluation_takes_seconds():
     grid = Grid.of(given, EvaluationPlan(systems=systems, reference="s1"))
     start = time.monotonic()
     compared = against_reference(grid)
-    for analysis in (pairwise, accuracies_over_problems, power_note, at_k):
+    for analysis in (accuracies_over_problems, power_note, at_k):
         analysis(grid)
     assert time.monotonic() - start < 60  # a few seconds on an idle core
-    first, second = (grid.seed_averages(one, grid.measured(one)) for one in systems[:2])
+    first, second = (grid.seed_averages(one, MEASURES["verdict"]) for one in systems[:2])
     assert compared[0].seeds.p == pytest.approx(welch(first, second).p)

@@ -71,7 +71,6 @@ def test_tokens_and_calls_by_round(grid):
         prompt_tokens=140,
         tokens_per_right_answer=520,
         parameters=100_000_000,
-        gain_per_parameter=None,
         seconds=None,
         accelerator_seconds=None,
         money=None,
@@ -91,15 +90,6 @@ def test_a_family_costs_the_mean_of_its_members(grid):
 
 def test_a_right_answer_that_never_comes_has_no_price(grid):
     assert costs_of(grid, SINGLE).tokens_per_right_answer is None
-
-
-def test_gain_per_parameter(grid):
-    # A gain of 0.5 − 0.48 by a hundred million parameters.
-    assert costs_of(grid, DEBATE, base=0.48).gain_per_parameter == pytest.approx(200)
-    assert costs_of(grid, DEBATE, base=0.52).gain_per_parameter == pytest.approx(-200)
-    assert costs_of(grid, DEBATE, base=0.0).gain_per_parameter == pytest.approx(5000)
-    assert costs_of(grid, SINGLE, base=0.5).gain_per_parameter is None
-    assert costs_of(grid, FAMILY, base=0.5).gain_per_parameter is None
 
 
 def test_time_is_charged_by_tokens(grid):

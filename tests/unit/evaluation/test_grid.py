@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.errors import EvaluationError
-from mada.evaluation.grid import Grid, place_of
+from mada.evaluation.grid import MEASURES, Grid, place_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 
 FIRST = PlannedSystem(name="first", title="First", generators=("g1", "g2"), shown=False)
-SECOND = PlannedSystem(name="second", title="Second", generators=("g1", "g2"), measure="verdict")
+SECOND = PlannedSystem(name="second", title="Second", generators=("g1", "g2"))
 FAMILY = PlannedSystem(name="family", title="Both", members=("first", "second"))
 PLAN = EvaluationPlan(systems=(FIRST, SECOND, FAMILY), reference="second")
 # Benchmark `small` has one problem, `large` two; there are two seeds.
@@ -72,13 +72,13 @@ def test_values_have_a_row_per_problem_and_a_column_per_seed():
 
 def test_a_system_is_measured_by_its_answers_or_by_its_verdict():
     grid = Grid.of(scores(), PLAN)
-    assert grid.values(SECOND, grid.measured(SECOND)) == {"large": [[0, 0], [1, 0]], "small": [[1, 1]]}
-    assert grid.values(SECOND, grid.measured(FIRST)) == {"large": [[0, 0], [0, 0]], "small": [[0, 0]]}
+    assert grid.values(SECOND, MEASURES["verdict"]) == {"large": [[0, 0], [1, 0]], "small": [[1, 1]]}
+    assert grid.values(SECOND, MEASURES["mean"]) == {"large": [[0, 0], [0, 0]], "small": [[0, 0]]}
 
 
 def test_a_family_is_the_mean_of_its_members_on_every_question():
     grid = Grid.of(scores(second=(0, 1, 2, 1, 2, 0)), PLAN)
-    assert grid.values(FAMILY, grid.measured(FAMILY)) == {"large": [[0.5, 0.5], [1, 0.5]], "small": [[0.5, 0.5]]}
+    assert grid.values(FAMILY, MEASURES["mean"]) == {"large": [[0.5, 0.5], [1, 0.5]], "small": [[0.5, 0.5]]}
     assert [one.name for one in grid.members_of(FAMILY)] == ["first", "second"]
     assert [one.name for one in grid.members_of(FIRST)] == ["first"]
     assert len(list(grid.scores_of(FAMILY))) == 12

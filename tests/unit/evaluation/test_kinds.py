@@ -13,19 +13,19 @@ from mada.evaluation.plan import PlannedSystem
         (agents_alone("n", "T", ["a", "b"]), {"generators": ("a", "b")}),
         (
             vote_of("n", "T", ["a", "b"]),
-            {"generators": ("a", "b"), "draws": (0, 1), "measure": "verdict"},
+            {"generators": ("a", "b"), "draws": (0, 1)},
         ),
         (
             vote_of("n", "T", ["a", "b"], samples=5),
-            {"generators": ("a", "b", "a", "b", "a"), "draws": (0, 1, 2, 3, 4), "measure": "verdict"},
+            {"generators": ("a", "b", "a", "b", "a"), "draws": (0, 1, 2, 3, 4)},
         ),
         (
             vote_of("n", "T", ["a", "b"], samples=1, weighted=True),
-            {"generators": ("a",), "draws": (0,), "measure": "verdict", "rule": "weigh"},
+            {"generators": ("a",), "draws": (0,), "rule": "weigh"},
         ),
         (
             vote_of("n", "T", ["a", "b"], matched_to="other"),
-            {"generators": ("a", "b"), "measure": "verdict", "matched_to": "other"},
+            {"generators": ("a", "b"), "matched_to": "other"},
         ),
         (
             judged("n", "T", ["a"], judge="j", samples=2),
@@ -35,7 +35,6 @@ from mada.evaluation.plan import PlannedSystem
                 "critics": ("j",),
                 "rounds": 2,
                 "rule": "pick",
-                "measure": "verdict",
             },
         ),
         (
@@ -45,7 +44,6 @@ from mada.evaluation.plan import PlannedSystem
                 "critics": ("j",),
                 "rounds": 2,
                 "rule": "pick",
-                "measure": "verdict",
                 "matched_to": "other",
             },
         ),
@@ -57,7 +55,6 @@ from mada.evaluation.plan import PlannedSystem
                 "critics": ("c", "d"),
                 "rounds": 2,
                 "rule": "pick",
-                "measure": "verdict",
             },
         ),
         (

@@ -250,15 +250,15 @@ def test_what_holds_for_every_ledger(debates):
     # What the ledger reads from the record is what was decided when the debate was held.
     assert ledger.overall.wrong_to_right == pytest.approx(summary.improves)
     assert ledger.overall.right_to_wrong == pytest.approx(summary.damages)
-    assert ledger.overall.right_to_right + ledger.overall.wrong_to_right == pytest.approx(summary.verdict.mean)
+    assert ledger.overall.right_to_right + ledger.overall.wrong_to_right == pytest.approx(summary.verdict.average.mean)
     # A step begins where the one before it ended.
     first, second = ledger.votes
     assert first.right_to_right + first.wrong_to_right == pytest.approx(second.right_to_right + second.right_to_wrong)
 
     assert sum(one.share for one in ledger.by_right) == pytest.approx(1)
     assert sum(one.count for one in ledger.by_right) == len(scores)
-    assert sum(one.share * (one.accuracy or 0) for one in ledger.by_right) == pytest.approx(summary.accuracy.mean)
-    assert sum(one.share * (one.vote or 0) for one in ledger.by_right) == pytest.approx(summary.verdict.mean)
+    assert sum(one.share * (one.accuracy or 0) for one in ledger.by_right) == pytest.approx(summary.mean.average.mean)
+    assert sum(one.share * (one.vote or 0) for one in ledger.by_right) == pytest.approx(summary.verdict.average.mean)
     alone = ledger.by_right[1]
     assert sum(one.count for one in ledger.by_seat) == alone.count
     assert sum(one.share for one in ledger.by_seat) == pytest.approx(alone.share)

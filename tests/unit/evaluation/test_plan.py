@@ -9,11 +9,11 @@ from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.problems import Problem
 
 SINGLE = PlannedSystem(name="single", title="One agent", generators=("g1",))
-VOTE = PlannedSystem(name="vote", title="Vote of 3", generators=("g1",) * 3, measure="verdict")
+VOTE = PlannedSystem(name="vote", title="Vote of 3", generators=("g1",) * 3)
 DEBATE = PlannedSystem(
     name="debate", title="Debate", generators=("g1", "g2"), critics=("c1",), rounds=2, parameters=110
 )
-MATCHED = PlannedSystem(name="matched", title="Vote", generators=("g1", "g2"), measure="verdict", matched_to="debate")
+MATCHED = PlannedSystem(name="matched", title="Vote", generators=("g1", "g2"), matched_to="debate")
 FAMILY = PlannedSystem(name="family", title="Fewer", members=("single", "vote"))
 SYSTEMS = [SINGLE, VOTE, DEBATE, MATCHED, FAMILY]
 
@@ -26,8 +26,7 @@ def test_a_plan_is_written_and_read():
     plan = EvaluationPlan.of([SINGLE, DEBATE], reference="single", benchmarks=["b", "a"])
     plan = plan.with_problems({"b": [problem("p"), problem("q")], "a": [problem("r")]})
     text = plan.to_json()
-    common = {"draws": None, "rule": "vote", "measure": "mean", "members": [], "shown": True}
-    common |= {"matched_to": None, "match": "tokens"}
+    common = {"draws": None, "rule": "vote", "matched_to": None, "match": "tokens", "members": [], "shown": True}
     plain = json.loads(text)
     digests = plain.pop("digests")
     assert {name: list(known) for name, known in digests.items()} == {"b": ["p", "q"], "a": ["r"]}
@@ -142,7 +141,7 @@ def test_files_that_are_no_plan(text):
 
 def test_a_matched_system_needs_to_know_how_long_its_samples_are():
     debate = PlannedSystem(name="debate", title="Debate", generators=("a", "b"), critics=("c",), rounds=2)
-    vote = PlannedSystem(name="vote", title="Vote", generators=("a", "d"), matched_to="debate", measure="verdict")
+    vote = PlannedSystem(name="vote", title="Vote", generators=("a", "d"), matched_to="debate")
     with pytest.raises(EvaluationError, match="add a system of fixed size with d among its generators"):
         EvaluationPlan.of([debate, vote], reference="debate")
     single = PlannedSystem(name="single", title="Single", generators=("d",))

@@ -18,7 +18,7 @@ PLAN = EvaluationPlan(
     systems=(
         BASE,
         DEBATE,
-        PlannedSystem(name="voting", title="Vote", generators=("g",) * 2, measure="verdict"),
+        PlannedSystem(name="voting", title="Vote", generators=("g",) * 2),
     ),
     reference="base",
 )
@@ -53,7 +53,7 @@ def score(system, benchmark, seed, problem, right, *, of=2, verdict=False, first
 
 def tiny():
     """Two seeds; benchmark `small` has one problem, `large` two."""
-    base = [score("base", *place, int(place[0] == "small"), of=1) for place in PLACES]
+    base = [score("base", *place, int(place[0] == "small"), of=1, verdict=place[0] == "small") for place in PLACES]
     right = [2, 1, 0, 1, 2, 2]
     verdicts = [(True, True), (False, True), (True, False), (True, False), (True, False), (False, False)]
     debate = [
@@ -85,44 +85,44 @@ def test_a_summary_by_hand():
     base, debate, voting = summary.systems
     assert summary.benchmarks == {"large": 2, "small": 1}
     assert summary.seeds == (0, 1)
-    assert summary.reference.name == "base"
+    assert summary.reference.system.name == "base"
     assert [one.system.title for one in summary.systems] == ["Base", "Debate", "Vote"]
 
     # Each benchmark weighs one half, whatever its size.
-    assert base.accuracy == Estimate(0.5, 0, 2)
-    assert base.improves is base.damages is base.against_reference is None
-    assert base.per_benchmark == {}
+    assert base.verdict.average == base.mean.average == Estimate(0.5, 0, 2)
+    assert base.improves is base.damages is base.verdict.against_reference is base.mean.against_reference is None
 
     # Seed 0: small 1, large (0.5 + 0)/2 = 0.25; seed 1: small 0.5, large 1.
-    assert numbers(debate.benchmarks["small"]) == pytest.approx((0.75, 0.25, 2))
-    assert numbers(debate.benchmarks["large"]) == pytest.approx((0.625, 0.375, 2))
-    assert debate.seed_averages == (0.625, 0.75)
-    assert numbers(debate.accuracy) == pytest.approx((0.6875, 0.0625, 2))
+    assert numbers(debate.mean.benchmarks["small"]) == pytest.approx((0.75, 0.25, 2))
+    assert numbers(debate.mean.benchmarks["large"]) == pytest.approx((0.625, 0.375, 2))
+    assert debate.mean.seed_averages == (0.625, 0.75)
+    assert numbers(debate.mean.average) == pytest.approx((0.6875, 0.0625, 2))
     # Verdicts: seed 0 small 1, large (0 + 1)/2; seed 1 small 1, large (1 + 0)/2.
-    assert debate.verdict == Estimate(0.75, 0, 2)
+    assert debate.verdict.average == Estimate(0.75, 0, 2)
+    assert debate.verdict.benchmarks == {"large": Estimate(0.5, 0, 2), "small": Estimate(1, 0, 2)}
     # Improves: seed 0 large l2 → (0 + 1/2)/2; seed 1 small and large l1 → (1 + 1/2)/2.
     assert debate.improves == pytest.approx((0.25 + 0.75) / 2)
     # Damages: seed 0 large l1 → 1/4; seed 1 none.
     assert debate.damages == pytest.approx(0.125)
     # Tokens: small 100, large (200 + 300)/2, with both seeds.
-    assert debate.tokens == 175
+    assert (debate.tokens, debate.prompt_tokens) == (175, 40)
     assert [one.calls for one in summary.systems] == [1, 4, 2]
     # One of four replies to every question of seed 1; two to every question of `large`; one to l2, half of `large`.
     assert debate.unanswered == pytest.approx(1 / 8)
     assert debate.truncated == pytest.approx(1 / 4)
     assert debate.unfit == pytest.approx(1 / 16)
-    assert debate.ties == debate.verdict.mean
-    assert debate.against_reference is not None
-    assert debate.against_reference == welch([0.625, 0.75], [0.5, 0.5])
+    assert debate.ties == debate.verdict.average.mean
+    # Each measure is compared with the reference's same one.
+    assert debate.verdict.against_reference == welch([0.75, 0.75], [0.5, 0.5])
+    assert debate.mean.against_reference == welch([0.625, 0.75], [0.5, 0.5])
     # t = 0.1875 / 0.0625 = 3 with one degree of freedom: p = 1 − 2·atan(3)/π.
-    assert debate.against_reference.p == pytest.approx(1 - 2 * math.atan(3) / math.pi)
-    assert debate.per_benchmark == {"large": welch([0.25, 1], [0, 0]), "small": welch([1, 0.5], [1, 1])}
+    assert debate.mean.against_reference is not None
+    assert debate.mean.against_reference.p == pytest.approx(1 - 2 * math.atan(3) / math.pi)
 
-    # Measured by its verdict: right on `large` alone, whatever the mean is.
-    assert voting.accuracy == voting.verdict == Estimate(0.5, 0, 2)
-    assert voting.against_reference is not None
-    assert voting.against_reference.p == 1
-    assert {name: one.difference for name, one in voting.per_benchmark.items()} == {"large": 1, "small": -1}
+    # Its verdict is right on `large` alone, and one of its two answers everywhere.
+    assert voting.verdict.benchmarks == {"large": Estimate(1, 0, 2), "small": Estimate(0, 0, 2)}
+    assert voting.mean.benchmarks == {"large": Estimate(0.5, 0, 2), "small": Estimate(0.5, 0, 2)}
+    assert voting.verdict.against_reference == welch([0.5, 0.5], [0.5, 0.5])
 
 
 def test_calls_of_a_matched_system_are_a_mean():
@@ -146,11 +146,12 @@ def test_a_family_is_shown_as_the_mean_of_its_members_who_are_not():
     summary = summarize([*scores, *others], plan)
     assert [one.system.name for one in summary.systems] == ["base", "family"]
     one = summary.systems[1]
-    assert one.seed_averages == pytest.approx((0.625 / 2, 0.75 / 2))
+    assert one.mean.seed_averages == pytest.approx((0.625 / 2, 0.75 / 2))
+    assert one.verdict.seed_averages == pytest.approx((0.75 / 2, 0.75 / 2))
     assert one.improves == pytest.approx(0.5 / 2)
     assert one.damages == pytest.approx((0.125 + 1) / 2)
     assert one.tokens == pytest.approx((175 + 5) / 2)
-    assert one.per_benchmark["small"].difference == pytest.approx(0.375 - 1)
+    assert one.mean.benchmarks["small"].mean == pytest.approx(0.375)
 
 
 @pytest.mark.parametrize("rule", ["pick", "weigh"])

@@ -59,7 +59,6 @@ def test_a_planned_system_is_seated_by_name():
         critics=("c1",),
         rounds=2,
         rule="pick",
-        measure="verdict",
     )
     system = System.of(planned, seat=speakers.__getitem__)
     assert (system.name, system.rounds, system.rule, system.draws) == ("judged", 2, "pick", (4, 0, 1))

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mada.errors import EvaluationError
-from mada.evaluation.grid import Grid, LeftOut, place_of
+from mada.evaluation.grid import MEASURES, Grid, LeftOut, place_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.problems import Problem
@@ -57,7 +57,7 @@ def without(*gone):
 
 
 def averages(grid):
-    return grid.seed_averages(FIRST, grid.measured(FIRST))
+    return grid.seed_averages(FIRST, MEASURES["verdict"])
 
 
 def test_a_finished_evaluation_leaves_nothing_out():

@@ -75,9 +75,9 @@ async def evaluated(grader):
 def test_known_agents_get_the_accuracy_they_must_have(grader):
     summary, counts = asyncio.run(evaluated(grader))
     single, vote, debate = summary.systems
-    assert single.accuracy.mean == pytest.approx(3 / 4)
-    assert vote.accuracy.mean == pytest.approx(2 / 4)
-    assert debate.accuracy.mean == pytest.approx(3 / 4)
+    assert single.verdict.average.mean == pytest.approx(3 / 4)
+    assert vote.verdict.average.mean == pytest.approx(2 / 4)
+    assert debate.mean.average.mean == pytest.approx(3 / 4)
     # The critics rescue 2 and 3, which one generator knew, and spoil 0, which all of them did.
     assert (debate.improves, debate.damages) == (pytest.approx(2 / 4), pytest.approx(1 / 4))
     assert [one.tokens for one in summary.systems] == [1, 3, 5]

@@ -105,8 +105,8 @@ def test_accuracies_are_those_of_the_seats(stage):
     assert summary is not None
     untrained = dict.fromkeys(("single", "debate", "vote", "untrained-vote", "weighted-vote", "judge"), 0.0)
     trained = {"generators": 2 / 3} | dict.fromkeys((*VOTES[2:], "best-of-n", "mada"), 1.0)
-    assert {one.system.name: one.accuracy.mean for one in summary.systems} == pytest.approx(untrained | trained)
-    assert summary.reference.name == "mada"
+    assert {one.system.name: one.verdict.average.mean for one in summary.systems} == pytest.approx(untrained | trained)
+    assert summary.reference.system.name == "mada"
     assert dict(summary.benchmarks) == {"abacus-easy": 2, "abacus-medium": 2}
     assert summary.seeds == (0, 1)
     team = next(one for one in lines_of(context, "scores") if one["system"] == "mada")
@@ -158,7 +158,6 @@ def shapes(recipe):
             set(system.critics),
             system.rounds,
             system.rule,
-            system.measure,
         )
         for system in systems_of(recipe)
     }
@@ -168,18 +167,18 @@ def test_the_systems_of_the_papers_shape(tiny):
     three, critics = {f"generator-{n}" for n in (1, 2, 3)}, {f"critic-{n}" for n in (1, 2, 3)}
     base, nobody = {"base"}, set()
     assert shapes(tiny()) == {
-        "single": (1, base, nobody, 1, "vote", "mean"),
-        "debate": (3, base, base, 2, "vote", "mean"),
-        "vote": ("at debate", base, nobody, 1, "vote", "verdict"),
-        "weighted-vote": ("at mada", base, nobody, 1, "weigh", "verdict"),
-        "judge": ("at mada", base, {"judge"}, 2, "pick", "verdict"),
-        "untrained-vote": ("at mada", base, nobody, 1, "vote", "verdict"),
-        "generators": (3, three, nobody, 1, "vote", "mean"),
-        "trained-vote": ("at mada", three, nobody, 1, "vote", "verdict"),
-        "trained-weighted-vote": ("at mada", three, nobody, 1, "weigh", "verdict"),
-        "trained-vote-at-cost": ("at mada's cost", three, nobody, 1, "vote", "verdict"),
-        "best-of-n": (3, three, critics, 2, "pick", "verdict"),
-        "mada": (3, three, critics, 2, "vote", "mean"),
+        "single": (1, base, nobody, 1, "vote"),
+        "debate": (3, base, base, 2, "vote"),
+        "vote": ("at debate", base, nobody, 1, "vote"),
+        "weighted-vote": ("at mada", base, nobody, 1, "weigh"),
+        "judge": ("at mada", base, {"judge"}, 2, "pick"),
+        "untrained-vote": ("at mada", base, nobody, 1, "vote"),
+        "generators": (3, three, nobody, 1, "vote"),
+        "trained-vote": ("at mada", three, nobody, 1, "vote"),
+        "trained-weighted-vote": ("at mada", three, nobody, 1, "weigh"),
+        "trained-vote-at-cost": ("at mada's cost", three, nobody, 1, "vote"),
+        "best-of-n": (3, three, critics, 2, "pick"),
+        "mada": (3, three, critics, 2, "vote"),
     }
 
 
@@ -215,7 +214,7 @@ def test_a_team_of_one_round_has_no_critics_and_no_transcripts(stage, critics):
     assert "best-of-n" not in found
     assert [found[name][3] for name in ("debate", "mada")] == [1, 1]
     summary = asyncio.run(evaluate(context))
-    assert summary["accuracy of the reference"] == pytest.approx(2 / 3)
+    assert summary["accuracy of the reference"] == 1.0
     assert lines_of(context, "transcripts") == []
 
 

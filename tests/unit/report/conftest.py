@@ -24,7 +24,7 @@ def plan():
     return EvaluationPlan(
         systems=(
             PlannedSystem(name="single", title="one agent", generators=("g",)),
-            PlannedSystem(name="vote", title="vote | of 4", generators=("g",) * 4, measure="verdict"),
+            PlannedSystem(name="vote", title="vote | of 4", generators=("g",) * 4),
             PlannedSystem(name="debate", title="debate", generators=("g",) * 2, critics=("c-1", "c|2"), rounds=2),
         ),
         reference="single",

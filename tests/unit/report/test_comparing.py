@@ -144,14 +144,14 @@ def test_differences_and_stars_are_welchs(make):
     table = shown["runs-accuracy"]
     assert headings(table) == [
         ("", "system"),
-        *(("a", heading) for heading in ("accuracy", "verdict", "tokens")),
-        *(("b", heading) for heading in ("accuracy", "difference", "verdict", "tokens")),
+        *(("a", heading) for heading in ("verdict", "mean", "tokens")),
+        *(("b", heading) for heading in ("verdict", "difference", "mean", "tokens")),
     ]
     assert shown.rows("runs-accuracy") == {
-        "one agent": ["37.5(7.2)", "37.5(7.2)", "1,000", "87.5(7.2)", "+50.0**", "87.5(7.2)", "1,000"],
-        "vote": ["56.2(6.2)", "56.2(6.2)", "1,000", "37.5(7.2)", "−18.8", "37.5(7.2)", "1,000"],
+        "1 one agent": ["37.5 ± 7.2", "37.5 ± 7.2", "1,000", "87.5 ± 7.2", "+50.0**", "87.5 ± 7.2", "1,000"],
+        "2 vote": ["56.2 ± 6.2", "56.2 ± 6.2", "1,000", "37.5 ± 7.2", "−18.8", "37.5 ± 7.2", "1,000"],
     }
-    assert "difference: points of accuracy above the same system of a, where both runs" in table.notes[1]
+    assert "verdict against verdict, in points above the same system of a, where both runs" in table.notes[1]
     assert table.notes[2:] == ("All runs: 4 seeds; easy (4).",)
     # A single benchmark is the average, and nobody debated or was trained.
     assert shown.names == ["runs-accuracy", "runs"]
@@ -159,25 +159,31 @@ def test_differences_and_stars_are_welchs(make):
 
 def test_the_first_run_is_what_all_others_are_held_against(make):
     runs = [make(name, {"single": (count, count)}) for name, count in (("a", 2), ("b", 3), ("c", 1))]
-    cells = compared(*runs).rows("runs-accuracy")["one agent"]
+    cells = compared(*runs).rows("runs-accuracy")["1 one agent"]
     # Without any spread, different averages differ for certain.
-    assert [cells[0], *cells[3:5], *cells[7:9]] == ["50.00(0)", "75.00(0)", "+25.0***", "25.00(0)", "−25.0***"]
-    turned = compared(*reversed(runs)).rows("runs-accuracy")["one agent"]
+    assert [cells[0], *cells[3:5], *cells[7:9]] == [
+        "50.00 ± 0.00",
+        "75.00 ± 0.00",
+        "+25.0***",
+        "25.00 ± 0.00",
+        "−25.0***",
+    ]
+    turned = compared(*reversed(runs)).rows("runs-accuracy")["1 one agent"]
     assert [turned[4], turned[8]] == ["+50.0***", "+25.0***"]
-    assert compared(runs[0], make("d", {"single": (2, 2)})).rows("runs-accuracy")["one agent"][4] == "+0.0"
+    assert compared(runs[0], make("d", {"single": (2, 2)})).rows("runs-accuracy")["1 one agent"][4] == "+0.0"
 
 
 def test_one_seed_has_differences_without_errors_and_stars(make):
     shown = compared(make("a", {"single": (1,)}), make("b", {"single": (4,)}))
-    assert shown.rows("runs-accuracy")["one agent"][3:5] == ["100.0", "+75.0"]
-    assert "brackets" not in " ".join(shown["runs-accuracy"].notes)
+    assert shown.rows("runs-accuracy")["1 one agent"][3:5] == ["100.0", "+75.0"]
+    assert "±" not in " ".join(shown["runs-accuracy"].notes)
     assert shown["runs-accuracy"].notes[-1] == "All runs: 1 seed; easy (4)."
 
 
 def test_other_problems_have_no_difference_and_that_is_said(make):
     first, other = make("a", {"single": (1, 2)}), make("b", {"single": (3, 4)}, problems="pqrx")
     shown = compared(first, other)
-    assert shown.rows("runs-accuracy")["one agent"][3:5] == ["87.5(12.5)", "–"]
+    assert shown.rows("runs-accuracy")["1 one agent"][3:5] == ["87.5 ± 12.5", "–"]
     notes = shown["runs-accuracy"].notes
     # Nothing is said of a test that was not made.
     assert notes[1:] == (
@@ -186,9 +192,9 @@ def test_other_problems_have_no_difference_and_that_is_said(make):
     )
     third = make("c", {"single": (3, 3, 3)})
     both = compared(first, other, third)
-    assert both.rows("runs-accuracy")["one agent"][4] == "–"
+    assert both.rows("runs-accuracy")["1 one agent"][4] == "–"
     # 3/8 against 3/4 without an error: SE 1/8, t = 3, one degree of freedom, p = 1 − 2 atan(3)/π = 0.20.
-    assert both.rows("runs-accuracy")["one agent"][8] == "+37.5"
+    assert both.rows("runs-accuracy")["1 one agent"][8] == "+37.5"
     assert both["runs-accuracy"].notes[2:] == (
         *("a: 2 seeds; easy (4).", "b: 2 seeds; easy (4).", "c: 3 seeds; easy (4)."),
         "Runs that were asked other problems than the first have no differences.",
@@ -199,8 +205,8 @@ def test_other_benchmarks_stand_beside_each_other(make):
     first = make("a", {"single": (1, 2)}, benchmarks=("easy", "hard"))
     shown = compared(first, make("b", {"single": (3, 4)}))
     assert headings(shown["runs-benchmarks"])[1:] == [("a", "easy"), ("a", "hard"), ("b", "easy")]
-    assert shown.rows("runs-benchmarks")["one agent"] == ["37.5(12.5)", "37.5(12.5)", "87.5(12.5)"]
-    assert shown.rows("runs-accuracy")["one agent"][4] == "–"
+    assert shown.rows("runs-benchmarks")["1 one agent"] == ["37.5 ± 12.5", "37.5 ± 12.5", "87.5 ± 12.5"]
+    assert shown.rows("runs-accuracy")["1 one agent"][4] == "–"
     assert shown["runs-accuracy"].notes[1:3] == ("a: 2 seeds; easy (4), hard (4).", "b: 2 seeds; easy (4).")
 
 
@@ -208,10 +214,10 @@ def test_other_benchmarks_stand_beside_each_other(make):
 def test_a_run_that_is_not_evaluated_has_dashes(make, is_first):
     with_scores, without = make("a", {"single": (1, 2), "debate": (4, 4)}), make("b")
     shown = compared(*((without, with_scores) if is_first else (with_scores, without)))
-    cells = shown.rows("runs-accuracy")["one agent"]
-    numbers = ["37.5(12.5)", "37.5(12.5)", "1,000"]
-    assert cells == ([*"–––", "37.5(12.5)", "–", *numbers[1:]] if is_first else [*numbers, *"––––"])
-    assert shown.rows("runs-debating")["debate"] == (
+    cells = shown.rows("runs-accuracy")["1 one agent"]
+    numbers = ["37.5 ± 12.5", "37.5 ± 12.5", "1,000"]
+    assert cells == ([*"–––", "37.5 ± 12.5", "–", *numbers[1:]] if is_first else [*numbers, *"––––"])
+    assert shown.rows("runs-debating")["2 debate"] == (
         ["–", "–", "–", "100.0", "0.0", "0.0"] if is_first else ["100.0", "0.0", "0.0", "–", "–", "–"]
     )
     notes = shown["runs-accuracy"].notes[1:]
@@ -235,7 +241,7 @@ def test_an_evaluation_that_goes_on_says_what_is_missing(make):
         "c: 1 seed; not finished and left out: system vote; easy (4).",
         "d: no seed is finished yet.",
     )
-    assert shown.rows("runs-accuracy")["one agent"][3:5] == ["37.5(12.5)", "+0.0"]
+    assert shown.rows("runs-accuracy")["1 one agent"][3:5] == ["37.5 ± 12.5", "+0.0"]
 
 
 def test_systems_that_only_one_run_has(make):
@@ -244,9 +250,9 @@ def test_systems_that_only_one_run_has(make):
     )
     rows = shown.rows("runs-accuracy")
     # A system is called as in the run that has it first.
-    assert list(rows) == ["an agent", "vote"]
-    assert rows["vote"] == [*"–––", "50.00(0)", "–", "50.00(0)", "1,000"]
-    assert rows["an agent"][4] == "+25.0***"
+    assert list(rows) == ["1 an agent", "2 vote"]
+    assert rows["2 vote"] == [*"–––", "50.00 ± 0.00", "–", "50.00 ± 0.00", "1,000"]
+    assert rows["1 an agent"][4] == "+25.0***"
 
 
 def test_where_recipes_differ(make):

@@ -9,46 +9,31 @@ from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan
 from mada.report.document import Cell, Figure, Table
 from mada.report.forms.markdown import markdown
-from mada.report.paper.matrices import MOST
 from mada.report.sections.comparisons import comparisons_section, power_text
 
-# The vote has no spread, so its t = 1 has one degree of freedom and p = ½; both corrections double the smaller p.
+# The vote has no spread, so its t = 1 has one degree of freedom and p = ½; Holm doubles the smaller p, 0.35.
 OVER_SEEDS = r"""
-| system | difference | 95 % interval | p | Holm | BH | verdict against verdict, difference """
-OVER_SEEDS += r"""| verdict against verdict, p |
+| system | difference | 95 % interval | p | Holm | BH | mean against mean, difference | mean against mean, p |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| vote \| of 4 | +12.5(12.5) | −146.3 to +171.3 | 0.500 | 0.500 | 0.500 | +12.5(12.5) | 0.500 |
-| debate | +43.8(22.5) | −68.3 to +155.8 | 0.210 | 0.420 | 0.420 | +37.5(28.0) | 0.350 |
+| 2 vote \| of 4 | +12.5 ± 12.5 | −146.3 to +171.3 | 0.500 | 0.700 | 0.500 | +25.0 ± 12.5 | 0.295 |
+| 3 debate | +37.5 ± 28.0 | −135.5 to +210.5 | 0.350 | 0.700 | 0.500 | +43.8 ± 22.5 | 0.210 |
 """
-# Against one agent, the debate's differences are 0, ½ | ¾, ½: of eight assignments of signs two are as far from 0.
+# Against one agent, the debate's differences are 0, ½ | ½, ½: of eight assignments of signs two are as far from 0.
 OVER_PROBLEMS = r"""
-| system | accuracy, mean | accuracy, 95 % interval | difference, mean | difference, 95 % interval | difference, p """
-OVER_PROBLEMS += r"""| McNemar, it alone is right | McNemar, the reference alone | McNemar, p |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| one agent | 37.5 | 25.0 to 50.0 | reference | – | – | – | – | – |
-| vote \| of 4 | 50.0 | 0.0 to 100.0 | +12.5 | −25.0 to +50.0 | 1.000 | 1 | 0 | 1.000 |
-| debate | 81.2 | 75.0 to 87.5 | +43.8 | +25.0 to +62.5 | 0.250 | 2 | 0 | 0.500 |
+| system | right verdicts, mean | right verdicts, 95 % interval | difference, mean | difference, 95 % interval """
+OVER_PROBLEMS += r"""| difference, p | problem and seed, wins | problem and seed, losses | problem and seed, p """
+OVER_PROBLEMS += r"""| McNemar, wins | McNemar, losses | McNemar, p |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| 1 one agent | 37.5 | 25.0 to 50.0 | reference | – | – | – | – | – | – | – | – |
+| 2 vote \| of 4 | 50.0 | 0.0 to 100.0 | +12.5 | −25.0 to +50.0 | 1.000 | 2 | 1 | 0.712 | 1 | 0 | 1.000 |
+| 3 debate | 75.0 | 75.0 to 75.0 | +37.5 | +25.0 to +50.0 | 0.250 | 3 | 0 | 0.205 | 1 | 0 | 1.000 |
 """
-# On algebra neither of the two has any spread, so that any difference is certain and its error is 0.
+# On algebra neither of the first two has any spread, so that any difference is certain and its error is 0.
 BY_BENCHMARK = r"""
 | system | arithmetic, difference | arithmetic, p | algebra, difference | algebra, p |
 | --- | ---: | ---: | ---: | ---: |
-| vote \| of 4 | −25.0(25.0) | 0.500 | +50.00(0) \*\*\* | \<0.001 |
-| debate | +25.0(25.0) | 0.500 | +62.5(37.5) | 0.344 |
-"""
-DIFFERENCES = r"""
-| row minus column | 1 | 2 | 3 |
-| --- | ---: | ---: | ---: |
-| 1 one agent | – | −12.5(12.5) | −43.8(22.5) |
-| 2 vote \| of 4 | +12.5(12.5) | – | −31.2(18.8) |
-| 3 debate | +43.8(22.5) | +31.2(18.8) | – |
-"""
-P_VALUES = r"""
-| row minus column | 1 | 2 | 3 |
-| --- | ---: | ---: | ---: |
-| 1 one agent | – | 0.500 | 0.210 |
-| 2 vote \| of 4 | 0.500 | – | 0.344 |
-| 3 debate | 0.210 | 0.344 | – |
+| 2 vote \| of 4 | −25.0 ± 25.0 | 0.500 | +50.00 ± 0.00 \*\*\* | \<0.001 |
+| 3 debate | +25.0 ± 25.0 | 0.500 | +50.0 ± 50.0 | 0.500 |
 """
 
 
@@ -63,33 +48,28 @@ def test_tables(tables_of, grid):
         "over-seeds": OVER_SEEDS,
         "over-problems": OVER_PROBLEMS,
         "by-benchmark": BY_BENCHMARK,
-        "pairwise-differences": DIFFERENCES,
-        "pairwise-p": P_VALUES,
     }
     assert tables_of(comparisons_section(grid)) == {name: text.strip() for name, text in tables.items()}
 
 
 def test_the_section_explains_them(grid):
     text = text_of(grid)
-    assert text.startswith("## Comparisons\n\nDifferences are in points, system minus “one agent”")
+    assert text.startswith("## Comparisons\n\nVerdict against verdict, in points, system minus “one agent”")
     assert "for the 2 tests of this table" in text
-    # Over seeds, by benchmark and all pairs; over problems no error is given.
-    assert (
-        text.lower().count("in brackets the standard error over seeds; without a point it counts in the last digit.")
-        == 3
-    )
-    assert text.splitlines()[-1].startswith("Power: a system's average varies by 18.4 points from seed to seed")
+    # Over seeds and by benchmark; over problems no error is given.
+    assert text.count("± is the standard error over seeds.") == 2
+    assert text.splitlines()[-1].startswith("Power: a system's average varies by 22.8 points from seed to seed")
 
 
-def test_stars_stand_apart_and_the_matrices_below_their_figure(grid):
+def test_stars_stand_apart_and_the_matrix_is_a_figure(grid):
     section = comparisons_section(grid)
     assert section is not None
     assert [block.name for block in section.blocks if isinstance(block, Figure | Table)] == [
-        *("over-seeds", "over-problems", "by-benchmark", "pairs", "pairwise-differences", "pairwise-p"),
+        *("over-seeds", "over-problems", "by-benchmark", "pairs"),
     ]
     by_benchmark = section.blocks[3]
     assert isinstance(by_benchmark, Table)
-    assert by_benchmark.rows[0][3] == Cell("+50.00(0)", "***")
+    assert by_benchmark.rows[0][3] == Cell("+50.00 ± 0.00", "***")
     assert [column.group for column in by_benchmark.columns] == ["", *["arithmetic"] * 2, *["algebra"] * 2]
 
 
@@ -98,42 +78,26 @@ def test_a_lone_system_is_compared_with_nothing(scores, plan):
     assert comparisons_section(Grid.of([one for one in scores if one.system == "single"], alone)) is None
 
 
-def test_two_systems_on_one_benchmark_have_neither_matrix_nor_benchmarks(scores, plan):
+def test_two_systems_on_one_benchmark_have_no_table_by_benchmark(scores, plan):
     two = EvaluationPlan(systems=plan.systems[:2], reference="single")
     text = text_of(Grid.of([one for one in scores if one.system != "debate" and one.benchmark == "algebra"], two))
     assert "for the 1 test of this table" in text
-    assert "All pairs" not in text
     assert "Benchmark by benchmark" not in text
 
 
 def test_one_seed_has_differences_and_tests_over_problems_alone(one_seed):
     text = text_of(one_seed)
-    assert "| debate | +37.5 | – | – | – | – | +25.0 | – |" in text
-    assert "| debate | +50.0 | – | +25.0 | – |" in text
-    assert "| debate | 62.5 | 50.0 to 75.0 | +37.5 | +0.0 to +75.0 | 0.500 | 1 | 0 | 1.000 |" in text
-    assert text.count("| row minus column |") == 1, "differences, and no p"
-    assert "brackets" not in text
+    assert "| 3 debate | +25.0 | – | – | – | – | +37.5 | – |" in text
+    assert "| 3 debate | +50.0 | – | +0.0 | – |" in text
+    assert "| 3 debate | 50.0 | 50.0 to 50.0 | +25.0 | +0.0 to +50.0 | 1.000 | 1 | 0 | 0.500 | 1 | 0 | 1.000 |" in text
+    assert "±" not in text
     assert text.splitlines()[-1].startswith("One seed allows no test over seeds")
 
 
 def test_benchmarks_of_one_problem_have_no_intervals(scores, plan):
     text = text_of(Grid.of([one for one in scores if one.problem == "p"], plan))
-    assert "| one agent | 50.0 | – | reference | – | – | – | – | – |" in text
-    assert "| debate | 87.5 | – | +37.5 | – |" in text
-
-
-def test_too_many_systems_for_a_matrix_have_only_the_figure(tables_of, scores, plan):
-    single = plan.systems[0]
-    copies = [single.model_copy(update={"name": f"s{place}", "title": f"copy|{place}"}) for place in range(MOST)]
-    own = [one for one in scores if one.system == "single"]
-    given = [replace(one, system=copy.name) for copy in copies for one in own]
-    many = Grid.of([*own, *given], EvaluationPlan(systems=(single, *copies), reference="single"))
-    assert [name for name in tables_of(comparisons_section(many)) if name.startswith("pair")] == []
-    assert "Matrices of more than 24 systems are not shown." in text_of(many)
-    fits = EvaluationPlan(systems=(single, *copies[:-1]), reference="single")
-    text = text_of(Grid.of([*own, *(one for one in given if one.system != copies[-1].name)], fits))
-    assert "not shown" not in text
-    assert text.count("\n| 14 copy") == 2
+    assert "| 1 one agent | 50.0 | – | reference | – | – |" in text
+    assert "| 3 debate | 75.0 | – | +25.0 | – |" in text
 
 
 def test_the_benchmarks_in_the_sentence_on_power_are_only_names(scores, plan):

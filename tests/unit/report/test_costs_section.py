@@ -8,10 +8,13 @@ from mada.evaluation.costs import Bill, Demand, bill_of
 from mada.evaluation.effort import Effort
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.summary import summary_of
 from mada.report.bill import bill_text
 from mada.report.document import Figure
 from mada.report.forms.markdown import markdown
-from mada.report.sections.costs import base_of, costs_section
+from mada.report.paper.costs import base_of, costs_table, system_costs_of
+from mada.report.paper.lineup import Lineup
+from mada.report.sections.costs import costs_section
 
 # 10,800 sampled tokens took 120 s of two accelerators: 300 tokens are charged with 3.33 s of the clock.
 COSTS = r"""
@@ -31,15 +34,15 @@ COSTS += r"""The price is 3 for an hour of an accelerator, or of the machine wit
 **Costs per question**
 
 | system | calls | generated tokens, round 1 | generated tokens, round 2 | generated tokens, all """
-COSTS += r"""| generated tokens, per right answer | prompt tokens | seconds | accelerator seconds | money |
+COSTS += r"""| generated tokens, per right verdict | prompt tokens | seconds | accelerator seconds | money |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| one agent | 1 | 300 | – | 300 | 800 | 50 | 3.33 | 6.67 | 0.00556 |
-| vote \| of 4 | 4 | 1,200 | – | 1,200 | 2,400 | 200 | 13.3 | 26.7 | 0.0222 |
-| debate | 4 | 600 | 600 | 1,200 | 1,477 | 200 | 13.3 | 26.7 | 0.0222 |
+| 1 one agent | 1 | 300 | – | 300 | 800 | 50 | 3.33 | 6.67 | 0.00556 |
+| 2 vote \| of 4 | 4 | 1,200 | – | 1,200 | 2,400 | 200 | 13.3 | 26.7 | 0.0222 |
+| 3 debate | 4 | 600 | 600 | 1,200 | 1,600 | 200 | 13.3 | 26.7 | 0.0222 |
 
-Calls and tokens are counted; per right answer: generated tokens by accuracy. Times and money of a system are """
-COSTS += r"""not measured but attributed by its share of generated tokens, as if it had sampled alone: systems share """
-COSTS += r"""samples and batches, so no clock can tell them apart."""
+Calls and tokens are counted; per right verdict: generated tokens by the share of right verdicts. """
+COSTS += r"""Times and money of a system are not measured but attributed by its share of generated tokens, """
+COSTS += r"""as if it had sampled alone: systems share samples and batches, so no clock can tell them apart."""
 
 
 @pytest.fixture
@@ -59,7 +62,7 @@ def test_the_section(costs_text, grid, efforts):
 def test_the_place_of_its_figure_and_no_section_before_the_evaluation(source_of, grid):
     section = costs_section(source_of(grid))
     assert section is not None
-    assert section.blocks[-1] == Figure("parameters", "Accuracy against trained parameters")
+    assert section.blocks[-1] == Figure("parameters", "Mean answers against trained parameters")
     assert costs_section(source_of(None)) is None
 
 
@@ -67,13 +70,13 @@ def test_without_efforts_only_what_is_counted(costs_text, grid):
     text = costs_text(grid, price_per_hour=3)
     assert "seconds" not in text
     assert "money" not in text
-    assert "| debate | 4 | 600 | 600 | 1,200 | 1,477 | 200 |\n" in text
+    assert "| 3 debate | 4 | 600 | 600 | 1,200 | 1,600 | 200 |\n" in text
 
 
 def test_one_round_has_no_columns_by_round(costs_text, scores, plan):
     alone = EvaluationPlan(systems=plan.systems[:1], reference="single")
     text = costs_text(Grid.of([one for one in scores if one.system == "single"], alone))
-    assert "| system | calls | generated tokens, all | generated tokens, per right answer | prompt tokens |" in text
+    assert "| system | calls | generated tokens, all | generated tokens, per right verdict | prompt tokens |" in text
 
 
 def test_on_a_cpu_there_are_no_accelerators(costs_text, grid):
@@ -82,7 +85,7 @@ def test_on_a_cpu_there_are_no_accelerators(costs_text, grid):
     assert "accelerator" not in text
 
 
-def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(costs_text, scores, plan):
+def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(scores, plan):
     single, vote, debate = plan.systems
     systems = (
         single.model_copy(update={"parameters": 0}),
@@ -94,12 +97,11 @@ def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(costs
     trained = {"debate": "mada", "single": "tuned"}
     copies = [replace(one, system=trained[one.system]) for one in scores if one.system in trained]
     grid = Grid.of([*scores, *copies], EvaluationPlan(systems=systems, reference="mada"))
-    assert [base_of(grid, one) for one in systems] == [systems[0], None, systems[2], systems[2], systems[0]]
-    text = costs_text(grid)
-    assert "| MADA | 4 | 600 | 600 | 1,200 | 1,477 | 200 | 10,000,000,000 | +0 |" in text
-    assert "| debate | 4 | 600 | 600 | 1,200 | 1,477 | 200 | 0 | – |" in text
-    assert "10,000,000,000 | – |" in text
-    assert "accuracy above the untrained system of the same shape" in text
+    assert [base_of(grid, one) for one in systems] == [systems[0], systems[0], systems[2], systems[2], systems[0]]
+    table = costs_table(system_costs_of(grid, Lineup.of(summary_of(grid))))
+    gains = {row[0].text: row[2].text for row in table.rows}
+    # Means of 62.5 against 37.5 % for ten thousand million parameters; the others are copies of their bases.
+    assert gains == {"one agent": "–", "vote | of 4": "+25", "debate": "–", "MADA": "+0", "tuned": "+0"}
 
 
 def shaped(name, **others):
@@ -109,23 +111,22 @@ def shaped(name, **others):
 @pytest.mark.parametrize(
     ("systems", "base"),
     [
-        # The mean of three agents is that of single answers, and a budget has its own number of seats.
+        # The mean of single samples depends neither on their number nor on what is made of them.
         ([shaped("a"), shaped("b", generators=("x", "y", "z"), parameters=9)], "a"),
         (
             [
                 shaped("c", parameters=9),
-                shaped("a", matched_to="c", measure="verdict"),
-                shaped("d", generators=("x", "y"), measure="verdict", parameters=9),
-                shaped("b", generators=("x", "y"), matched_to="c", measure="verdict", parameters=9),
+                shaped("a", matched_to="c"),
+                shaped("d", generators=("x", "y"), parameters=9),
+                shaped("b", generators=("x", "y"), matched_to="c", parameters=9),
             ],
             "a",
         ),
-        # Fewer seats, another measure, another budget, or no knowledge of training: another shape.
-        ([shaped("a", measure="verdict"), shaped("b", generators=("x", "y"), measure="verdict", parameters=9)], None),
-        ([shaped("a", measure="verdict"), shaped("b", parameters=9)], None),
+        # Other rounds, or no knowledge of training.
+        ([shaped("a"), shaped("b", critics=("x",), rounds=2, parameters=9)], None),
         ([shaped("a", parameters=None), shaped("b", parameters=9)], None),
         # Two base models: neither is the base.
-        ([shaped("a"), shaped("c"), shaped("b", parameters=9)], None),
+        ([shaped("a"), shaped("c", generators=("h",)), shaped("b", parameters=9)], None),
         ([shaped("a"), shaped("b", generators=(), members=("a",), parameters=9)], None),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import mada.run.manifest
-from mada.evaluation.analysis import pairwise
+from mada.evaluation.analysis import against_reference
 from mada.evaluation.grid import Grid, LeftOut
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
@@ -97,12 +97,12 @@ def test_parameters_of_the_systems_that_have_any_known(source, grid):
     single, debate = figure.points
     # Seeds average 1/4 and 1/2: the deviation is 1/4·√½, by √2 that is 1/8.
     assert replace(single, error=None) == SystemPoint(
-        "", "single", "one agent", 0.0, 0.375, None, is_reference=True, is_on_front=True, mean=0.375
+        "", "single", "1 one agent", 0.0, 0.375, None, is_reference=True, is_on_front=True
     )
     assert single.error == pytest.approx(0.125)
-    # Its verdicts average 1/2 and 1 over the seeds, its single answers 0.625 and 1.
-    assert (debate.x, debate.accuracy, debate.error) == (5000.0, 0.75, pytest.approx(0.25))
-    assert debate.mean == 0.8125
+    # Its single answers average 0.625 and 1 over the seeds, its verdicts 1/2 and 1: the paper's figure has the former.
+    assert (debate.x, debate.accuracy, debate.error) == (5000.0, 0.8125, pytest.approx(0.1875))
+    assert debate.title == "3 debate"
     assert not debate.is_reference
     assert debate.is_on_front
 
@@ -231,7 +231,7 @@ def test_the_flow_of_votes(source, grid):
     figure = flow_figure([source(grid)])
     assert figure is not None
     (flow,) = figure.flows
-    assert (flow.run, flow.title) == ("", "debate")
+    assert (flow.run, flow.title) == ("", "3 debate")
     # Ties go to the answer of the round before, then to the smaller, which is the right one: 6 of 8 stay right.
     assert flow.steps == (FlowStep(0.75, 0.0, wrong_to_right=0.125, wrong_to_wrong=0.125),)
 
@@ -251,7 +251,7 @@ def test_a_flow_has_a_step_per_round_after_the_first(source, grid):
     long = Grid.of([held(f"p{place}", verdicts) for place, verdicts in enumerate(rounds)], plan)
     figure = flow_figure([source(grid, title="a"), source(long, title="b")])
     assert figure is not None
-    assert [(flow.run, flow.title) for flow in figure.flows] == [("a", "debate"), ("b", "long")]
+    assert [(flow.run, flow.title) for flow in figure.flows] == [("a", "3 debate"), ("b", "4 long")]
     assert figure.flows[1].steps == (FlowStep(0.5, 0.0, 0.25, 0.25), FlowStep(0.5, 0.25, 0.25, 0.0))
 
 
@@ -279,7 +279,10 @@ def held(problem, rounds):
 def test_critics_by_right_generators(source, grid):
     figure = critics_figure([source(grid, title="a"), source(grid, title="b")])
     assert figure is not None
-    assert [(one.run, one.title, one.generators) for one in figure.systems] == [("a", "debate", 2), ("b", "debate", 2)]
+    assert [(one.run, one.title, one.generators) for one in figure.systems] == [
+        ("a", "3 debate", 2),
+        ("b", "3 debate", 2),
+    ]
     none, one, both = figure.systems[0].counts
     # Nobody right: one failed, one corrected. One right: corrected. Both right: five times, once half of it lost.
     assert none == RightCount(0, 2, share=0.25, accuracy=0.5, vote=0.5)
@@ -366,18 +369,14 @@ def test_pairs_are_those_of_the_tables(source, grid):
     figure = pairs_figure([source(grid)])
     assert figure is not None
     assert figure.systems == ("one agent", "vote | of 4", "debate")
-    wanted = pairwise(grid)
-    for row, cells, differences, p_values in zip(
-        range(3), figure.cells, wanted.differences, wanted.p_values, strict=True
-    ):
-        assert cells[row] is None
-        for cell, difference, p in zip(cells, differences, p_values, strict=True):
-            if cell is not None:
-                assert (cell.difference, cell.p) == (pytest.approx(difference), pytest.approx(p))
+    assert [figure.cells[place][place] for place in range(3)] == [None] * 3
+    for one, cells in zip(against_reference(grid), figure.cells[1:], strict=True):
+        assert cells[0] is not None
+        assert (cells[0].difference, cells[0].p) == (pytest.approx(one.seeds.difference), pytest.approx(one.seeds.p))
     first = figure.cells[0][2]
     assert first is not None
-    # Errors of 1/8 and 3/16 add up in squares.
-    assert (first.difference, first.error) == (-0.4375, pytest.approx(math.hypot(0.125, 0.1875)))
+    # Verdicts: errors of 1/8 and 1/4 add up in squares.
+    assert (first.difference, first.error) == (-0.375, pytest.approx(math.hypot(0.125, 0.25)))
 
 
 def test_one_seed_has_differences_without_a_test(source, one_seed):
@@ -395,7 +394,7 @@ def test_runs_on_the_same_problems_make_one_matrix(source, grid, one_seed):
     assert figure.systems[2:4] == ("a: debate", "b: one agent")
     cell = figure.cells[2][3]
     assert cell is not None
-    assert cell.difference == 0.8125 - 0.25
+    assert cell.difference == 0.75 - 0.25
 
 
 def test_runs_on_different_problems_make_none(source, grid, scores, plan):

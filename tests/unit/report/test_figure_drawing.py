@@ -133,7 +133,7 @@ def test_figures_of_a_page_share_no_ids_and_have_its_colours_tips_and_values(tmp
         assert "var(--" in one.svg
         assert "#0072b2" not in one.svg.lower()
         assert one.tables
-    assert "<title>one: verdict 35.0 ± 1.0; 100</title>" in drawings["tokens"].svg
+    assert "<title>one: 35.0 ± 1.0 %; 100</title>" in drawings["tokens"].svg
     assert "<title>two minus one: +2.0, p 0.010</title>" in drawings["pairs"].svg
     [row, *_] = drawings["critics"].tables[0].rows
     assert [cell.text for cell in row] == ["one", "2", "0", "0", "0", "–", "–"]

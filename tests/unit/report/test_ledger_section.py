@@ -19,47 +19,47 @@ ROUNDS = [
 VOTES = r"""
 | debate | rounds | right → right | right → wrong | wrong → right | wrong → wrong |
 | --- | --- | ---: | ---: | ---: | ---: |
-| long\|er | 1 → 3 | 25.0 | 25.0 | 50.0 | 0.0 |
-| long\|er | 1 → 2 | 50.0 | 0.0 | 25.0 | 25.0 |
-| long\|er | 2 → 3 | 50.0 | 25.0 | 25.0 | 0.0 |
+| 1 long\|er | 1 → 3 | 25.0 | 25.0 | 50.0 | 0.0 |
+| 1 long\|er | 1 → 2 | 50.0 | 0.0 | 25.0 | 25.0 |
+| 1 long\|er | 2 → 3 | 50.0 | 25.0 | 25.0 | 0.0 |
 """
 # Each critic has two turns in each debate, from votes right-right, wrong-right, wrong-wrong and right-right.
 CRITICS = r"""
 | debate | critic | right → right | right → wrong | wrong → right | wrong → wrong |
 | --- | --- | ---: | ---: | ---: | ---: |
-| long\|er | c-1 | 50.0 | 12.5 | 25.0 | 12.5 |
-| long\|er | c\|2 | 50.0 | 12.5 | 25.0 | 12.5 |
+| 1 long\|er | c-1 | 50.0 | 12.5 | 25.0 | 12.5 |
+| 1 long\|er | c\|2 | 50.0 | 12.5 | 25.0 | 12.5 |
 """
 BY_RIGHT = r"""
 | debate | generators right | debates | share of questions | last round's accuracy | last vote right |
 | --- | ---: | ---: | ---: | ---: | ---: |
-| long\|er | 0 of 3 | 1 | 25.0 | 100.0 | 100.0 |
-| long\|er | 1 of 3 | 1 | 25.0 | 100.0 | 100.0 |
-| long\|er | 2 of 3 | 1 | 25.0 | 0.0 | 0.0 |
-| long\|er | 3 of 3 | 1 | 25.0 | 100.0 | 100.0 |
+| 1 long\|er | 0 of 3 | 1 | 25.0 | 100.0 | 100.0 |
+| 1 long\|er | 1 of 3 | 1 | 25.0 | 100.0 | 100.0 |
+| 1 long\|er | 2 of 3 | 1 | 25.0 | 0.0 | 0.0 |
+| 1 long\|er | 3 of 3 | 1 | 25.0 | 100.0 | 100.0 |
 """
 BY_SEAT = r"""
 | debate | seat | debates | share of questions | last round's accuracy | last vote right |
 | --- | ---: | ---: | ---: | ---: | ---: |
-| long\|er | 1 | 0 | 0.0 | – | – |
-| long\|er | 2 | 0 | 0.0 | – | – |
-| long\|er | 3 | 1 | 25.0 | 100.0 | 100.0 |
+| 1 long\|er | 1 | 0 | 0.0 | – | – |
+| 1 long\|er | 2 | 0 | 0.0 | – | – |
+| 1 long\|er | 3 | 1 | 25.0 | 100.0 | 100.0 |
 """
 # Of eight turns five repeat the vote, one of them wrongly; one takes the minority's; two are new, one of them right.
 SOURCES = r"""
 | debate | critic | the vote, share | the vote, right | another answer, share | another answer, right """
 SOURCES += r"""| a new one, share | a new one, right | no answer |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| long\|er | all | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
-| long\|er | c-1 | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
-| long\|er | c\|2 | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
+| 1 long\|er | all | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
+| 1 long\|er | c-1 | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
+| 1 long\|er | c\|2 | 62.5 | 80.0 | 12.5 | 100.0 | 25.0 | 50.0 | 0.0 |
 """
 # Both seeds have the same samples, so there is no spread at all.
 SAMPLES = r"""
 | system | measure | k = 1 | k = 2 | k = 3 | k = 4 |
 | --- | --- | ---: | ---: | ---: | ---: |
-| vote \| of 4 | pass@k | 62.50(0) | 91.67(0) | 100.00(0) | 100.00(0) |
-| vote \| of 4 | maj@k | 62.50(0) | 62.50(0) | 75.00(0) | 75.00(0) |
+| 2 vote \| of 4 | pass@k | 62.50 ± 0.00 | 91.67 ± 0.00 | 100.00 ± 0.00 | 100.00 ± 0.00 |
+| 2 vote \| of 4 | maj@k | 62.50 ± 0.00 | 62.50 ± 0.00 | 75.00 ± 0.00 | 75.00 ± 0.00 |
 """
 
 
@@ -102,7 +102,7 @@ def test_every_debate_has_its_group_of_rows(scores, plan):
     assert section is not None
     tables = [block for block in section.blocks if isinstance(block, Table)]
     assert [[{row[0].text for row in group} for group in table.groups] for table in tables] == [
-        [{"debate"}, {"again"}]
+        [{"3 debate"}, {"4 again"}]
     ] * 5
 
 
@@ -112,9 +112,9 @@ def test_two_rounds_are_one_step_and_one_critic_is_all_of_them(scores, plan):
     section = ledger_section(Grid.of(own, EvaluationPlan(systems=(debate,), reference="debate")))
     assert section is not None
     text = markdown(section)
-    assert text.count("| debate | 1 → 2 |") == 1
-    assert "| debate | all |" not in text
-    assert "| debate | c | 81.2 | 84.6 |" in text
+    assert text.count("| 1 debate | 1 → 2 |") == 1
+    assert "| 1 debate | all |" not in text
+    assert "| 1 debate | c | 81.2 | 84.6 |" in text
 
 
 def test_only_shown_debates_have_a_ledger(scores, plan):
@@ -123,7 +123,7 @@ def test_only_shown_debates_have_a_ledger(scores, plan):
     family = PlannedSystem(name="family", title="family", members=("debate",), rounds=2)
     for systems in ([single, vote, hidden], [single, vote, hidden, family]):
         assert ledger_section(Grid.of(scores, EvaluationPlan(systems=tuple(systems), reference="single"))) is None
-    judge = debate.model_copy(update={"rule": "pick", "measure": "verdict"})
+    judge = debate.model_copy(update={"rule": "pick"})
     assert ledger_section(Grid.of(scores, EvaluationPlan(systems=(single, vote, judge), reference="single"))) is None
 
 
@@ -132,9 +132,7 @@ def test_more_samples(tables_of, grid):
     assert section is not None
     assert tables_of(section) == {"samples": SAMPLES.strip()}
     assert markdown(section).startswith("## More samples\n\nOf k samples of one agent")
-    assert markdown(section).endswith(
-        "\n\nIn brackets the standard error over seeds; without a point it counts in the last digit."
-    )
+    assert markdown(section).endswith("\n\n± is the standard error over seeds.")
 
 
 def test_systems_with_fewer_samples_have_fewer_columns_filled(tables_of, scores, plan):
@@ -146,12 +144,12 @@ def test_systems_with_fewer_samples_have_fewer_columns_filled(tables_of, scores,
         if one.system == "vote"
     ]
     grid = Grid.of([*scores, *two], EvaluationPlan(systems=(single, vote, debate, pair), reference="single"))
-    assert "| pair | pass@k | 100.00(0) | 100.00(0) | – | – |" in tables_of(samples_section(grid))["samples"]
+    assert "| 4 pair | pass@k | 100.00 ± 0.00 | 100.00 ± 0.00 | – | – |" in tables_of(samples_section(grid))["samples"]
 
 
 def test_one_seed_has_no_errors_and_no_samples_no_section(one_seed, scores, plan):
     section = samples_section(one_seed)
     assert section is not None
-    assert markdown(section).endswith("| vote \\| of 4 | maj@k | 62.5 | 62.5 | 75.0 | 75.0 |")
+    assert markdown(section).endswith("| 2 vote \\| of 4 | maj@k | 62.5 | 62.5 | 75.0 | 75.0 |")
     alone = EvaluationPlan(systems=plan.systems[:1], reference="single")
     assert samples_section(Grid.of([one for one in scores if one.system == "single"], alone)) is None

@@ -11,6 +11,7 @@ from mada.report.numbers import (
     range_text,
     share_text,
     small_text,
+    spread_text,
     uncertain_text,
 )
 
@@ -42,6 +43,22 @@ def test_errors_below_one_count_in_the_last_digit(share, error, text):
     assert uncertain_text(share, error) == text
     if share > 0:
         assert uncertain_text(share, error, signed=True) == f"+{text}"
+
+
+@pytest.mark.parametrize(
+    ("share", "error", "text"),
+    [
+        (0.419, 0.003, "41.9 ± 0.3"),
+        (0.7281, 0.0019, "72.81 ± 0.19"),
+        (0.5, 0.0, "50.00 ± 0.00"),
+        (0.535, None, "53.5"),
+        (-0.052, 0.0131, "−5.2 ± 1.3"),
+    ],
+)
+def test_errors_behind_a_sign_are_in_points(share, error, text):
+    assert spread_text(share, error) == text
+    if share > 0:
+        assert spread_text(share, error, signed=True) == f"+{text}"
 
 
 def test_shares():

@@ -26,7 +26,16 @@ from mada.run import Run
 from mada.run.surroundings import Commit
 
 TABLES = {
-    *("headline", "replies", "over-seeds", "over-problems", "by-benchmark", "pairwise-differences", "pairwise-p"),
+    *(
+        "headline",
+        "benchmarks",
+        "replies",
+        "over-seeds",
+        "over-problems",
+        "by-benchmark",
+        "pairwise-differences",
+        "pairwise-p",
+    ),
     *("votes", "by-right", "by-seat", "sources", "critics", "samples", "costs"),
     *("main-results", "significance", "costs-performance", "single-agent"),
 }
@@ -99,8 +108,8 @@ def section_titles(page):
 def test_a_whole_report_is_a_page_a_text_tables_and_figures(make, plan, scores, transcripts):
     run = make(plan, scores, transcripts)
     published = publish_run(run)
-    assert published == Published(run.folder / "report.html", run.folder / "report.md", 18, 4, 24)
-    assert str(published) == "18 tables, 4 figures, 24 debates"
+    assert published == Published(run.folder / "report.html", run.folder / "report.md", 19, 4, 24)
+    assert str(published) == "19 tables, 4 figures, 24 debates"
     written = made_of(run.folder)
     assert set(written) == FILES
     for name, start in (("flow.pdf", b"%PDF-"), ("flow.png", b"\x89PNG")):
@@ -122,11 +131,17 @@ def test_every_form_has_the_same_tables_with_the_same_numbers(make, plan, scores
     for name in TABLES:
         assert (folder / f"{name}.html").read_text(encoding="utf-8").rstrip("\n") in page
         assert (folder / f"{name}.tex").read_text(encoding="utf-8") in (folder.parent / "tables.tex").read_text()
-    assert '<td class="number">81.2(18.8)</td>' in page
-    assert "| debate | 4 | 81.2(18.8) | 75.0(25.0) | +43.8 | 0.210 | 1,200 |" in (folder / "headline.md").read_text()
-    [line] = [one for one in (folder / "headline.txt").read_text().splitlines() if one.startswith("debate")]
-    assert line.split()[:7] == ["debate", "4", "81.2(18.8)", "75.0(25.0)", "+43.8", "0.210", "1,200"]
-    assert "debate & 4 & 81.2(188) & 75.0(250) & +43.8 & 0.210 & 1200 &" in (folder / "headline.tex").read_text()
+    assert '<td class="number">81.2 ± 18.8</td>' in page
+    assert (
+        "| 3 debate | 75.0 ± 25.0 | +37.5 | 0.350 | 81.2 ± 18.8 | 4 | 1,200 | 200 |"
+        in (folder / "headline.md").read_text()
+    )
+    [line] = [one for one in (folder / "headline.txt").read_text().splitlines() if one.startswith("3 debate")]
+    assert " ".join(line.split()[:12]) == "3 debate 75.0 ± 25.0 +37.5 0.350 81.2 ± 18.8 4 1,200"
+    assert (
+        r"3 debate & 75.0 \ensuremath{\pm} 25.0 & +37.5 & 0.350 & 81.2 \ensuremath{\pm} 18.8 & 4 & 1200 & 200 &"
+        in (folder / "headline.tex").read_text()
+    )
     assert section_titles(page) == [
         *("Results", "Comparisons", "What debating changed", "More samples", "Costs"),
         *("How it was made", "The paper&#x27;s tables", "Recipe and manifest", "Debates"),
@@ -159,7 +174,7 @@ def test_the_document_of_all_tables_compiles(make, plan, scores, tmp_path, is_ev
     assert done.returncode == 0, done.stdout.decode(errors="replace")[-3000:]
     log = (tmp_path / "tables.log").read_text(errors="replace")
     assert "Missing character" not in log
-    assert ("Output written on tables.pdf (18 pages" in log) == is_evaluated
+    assert ("Output written on tables.pdf (19 pages" in log) == is_evaluated
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -196,7 +211,10 @@ def test_of_an_evaluation_that_goes_on_whole_seeds_are_shown_and_the_others_name
     page = page_of(run)
     assert section_titles(page)[:2] == ["Not finished", "Results"]
     assert "The evaluation is not finished: seed 1 is left out" in page
-    assert "one agent: 25.0 % of its verdicts are right; −25.0 points from those of “vote | of 4”." in page
+    assert (
+        "one agent: 25.0 % of its verdicts are right; the strongest other system, “vote | of 4”, has +25.0 points."
+        in page
+    )
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -251,7 +269,7 @@ def test_no_title_and_no_name_is_obeyed(make, plan, scores, transcripts):
     agents = [replace(one, agents=tuple(tuple(BAD + name for name in row) for row in one.agents)) for one in scores]
     run = make(hostile, map(renamed, agents), map(renamed, transcripts), recipe=Recipe(name=BAD), name="hostile")
     published = publish_run(run)
-    assert str(published) == "18 tables, 4 figures, 24 debates"
+    assert str(published) == "19 tables, 4 figures, 24 debates"
     page = page_of(run)
     assert f"<title>{html.escape(BAD)[:60]}" in page
     for tag in ("<script", "<img", "</script"):
@@ -274,7 +292,8 @@ def test_the_first_sentence_holds_verdict_against_verdict(plan, scores):
     t = 1 with one degree of freedom, p = 1 − 2 atan(1)/π.
     """
     assert sentence(scores, plan.systems, reference="debate") == (
-        "debate: 75.0(25.0) % of its verdicts are right; +25.0 points from those of “vote | of 4” (p = 0.500); "
+        "debate: 75.0 ± 25.0 % of its verdicts are right; the strongest other system, “vote | of 4”, has −25.0 points "
+        "(p = 0.500); "
         "critics improve 25.0 % of the questions and damage 12.5 %."
     )
 
@@ -285,7 +304,7 @@ def test_the_rival_is_the_best_at_the_references_tokens_if_there_is_any(plan, sc
     matched = single.model_copy(update={"matched_to": "debate"})
     p = ttest_ind([0.5, 1], [0.25, 0.5], equal_var=False)[1]
     text = sentence(scores, (matched, vote, debate), reference="debate")
-    assert f"right; +37.5 points from those of “one agent” (p = {p:.3f}); critics" in text
+    assert f"right; the strongest rival at its budget, “one agent”, has −37.5 points (p = {p:.3f}); critics" in text
     # Tokens of another are no match, and of two that match the better one counts.
     other = vote.model_copy(update={"matched_to": "single"})
     assert "“vote | of 4”" in sentence(scores, (single, other, debate), reference="debate")
@@ -297,18 +316,19 @@ def test_certain_differences_single_seeds_and_systems_alone(plan, scores):
     single, vote, debate = plan.systems
     one_seed = [one for one in scores if one.seed == 1]
     assert sentence(one_seed, plan.systems, reference="debate") == (
-        "debate: 100.0 % of its verdicts are right; +50.0 points from those of “one agent”; "
+        "debate: 100.0 % of its verdicts are right; the strongest other system, “one agent”, has −50.0 points; "
         "critics improve 25.0 % of the questions and damage 0.0 %."
     )
     votes = [one for one in scores if one.system == "vote"]
-    assert sentence(votes, [vote], reference="vote") == "vote | of 4: 50.00(0) % of its verdicts are right."
+    assert sentence(votes, [vote], reference="vote") == "vote | of 4: 50.00 ± 0.00 % of its verdicts are right."
     debates = [one for one in scores if one.system == "debate"]
     assert sentence(debates, [debate], reference="debate") == (
-        "debate: 75.0(25.0) % of its verdicts are right; critics improve 25.0 % of the questions and damage 12.5 %."
+        "debate: 75.0 ± 25.0 % of its verdicts are right; critics improve 25.0 % of the questions and damage 12.5 %."
     )
     worse = [replace(one, system="single", verdict_correct=False) for one in votes]
     assert sentence([*votes, *worse], [single, vote], reference="single") == (
-        "one agent: 0.00(0) % of its verdicts are right; −50.0 points from those of “vote | of 4” (p < 0.001)."
+        "one agent: 0.00 ± 0.00 % of its verdicts are right; "
+        "the strongest other system, “vote | of 4”, has +50.0 points (p < 0.001)."
     )
 
 

@@ -123,8 +123,8 @@ def test_a_whole_report(run, plan, scores, transcripts):
         "## How it was made",
     ]
     assert "Training data: problems 40,309, skipped without an answer 6." in visible
-    assert "| debate | 4 | 81.2(18.8) |" in visible
-    assert "| debate | +43.8(22.5) | −68.3 to +155.8 | 0.210 | 0.420 | 0.420 |" in visible
+    assert "| 3 debate | 75.0 ± 25.0 | +37.5 | 0.350 | 81.2 ± 18.8 | 4 |" in visible
+    assert "| 3 debate | +37.5 ± 28.0 |" in visible
     assert "| system | replies cut off | replies without an answer | tied votes |" in visible
     assert "| generators\\|1 | 25.0 | 50.0 | +25.0 | 37.5 | 10 | 20 | 100 | 110 |" in visible
     assert "| critics\\|1 | 25.0 | 50.0 | +25.0 |" in visible
@@ -141,7 +141,7 @@ def test_a_whole_report(run, plan, scores, transcripts):
         *("training", "critic-examples", "debates-to-read", "making"),
     ]
     blocks = [block for section in sections for block in section.blocks]
-    for kind, count in ((Table, 17), (Figure, 7)):
+    for kind, count in ((Table, 16), (Figure, 7)):
         names = [block.name for block in blocks if isinstance(block, kind)]
         assert len(set(names)) == len(names) == count
         assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in names)
@@ -195,7 +195,7 @@ def test_without_a_record_of_effort_nothing_is_said_of_time(run, plan, scores):
     costs = text[text.index("## Costs") : text.index("## How it was made")]
     assert "seconds" not in costs
     assert "asked for" not in costs
-    assert "| debate | 4 | 600 | 600 | 1,200 | 1,477 | 200 |" in costs
+    assert "| 3 debate | 4 | 600 | 600 | 1,200 | 1,600 | 200 |" in costs
     assert read_bill(run) is None
 
 

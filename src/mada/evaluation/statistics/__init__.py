@@ -5,7 +5,8 @@
 | how good, over seeds?                             | `estimate`                                              |
 | how good, over problems?                          | `bootstrap_mean`                                        |
 | does one beat the other, over seeds?              | `welch`, `welch_from_moments`, `compare_all`            |
-| does one beat the other, over the same problems?  | `mcnemar`, `paired_permutation`, `bootstrap_difference` |
+| does one beat the other, over the same problems?  | `paired_answers`, `mcnemar`, `paired_permutation`,      |
+|                                                   | `bootstrap_difference`                                  |
 | and after so many tests?                          | `holm`, `benjamini_hochberg`                            |
 | could such a comparison have found it?            | `detectable_difference`, `detectable_difference_of_answers` |
 | what would k answers have reached?                | `pass_at_k`, `majority_at_k`                            |
@@ -17,7 +18,7 @@ from mada.evaluation.statistics.bootstrap import Interval, bootstrap_difference,
 from mada.evaluation.statistics.comparison import CONFIDENCE, ROUNDING, STARS, Comparison
 from mada.evaluation.statistics.corrections import benjamini_hochberg, holm
 from mada.evaluation.statistics.gain import gain_per_parameter
-from mada.evaluation.statistics.paired import PairedCounts, mcnemar, paired_permutation
+from mada.evaluation.statistics.paired import PairedAnswers, PairedCounts, mcnemar, paired_answers, paired_permutation
 from mada.evaluation.statistics.power import detectable_difference, detectable_difference_of_answers
 from mada.evaluation.statistics.welch import Estimate, compare_all, estimate, welch, welch_from_moments
 
@@ -28,6 +29,7 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Interval",
+    "PairedAnswers",
     "PairedCounts",
     "benjamini_hochberg",
     "bootstrap_difference",
@@ -40,6 +42,7 @@ __all__ = [
     "holm",
     "majority_at_k",
     "mcnemar",
+    "paired_answers",
     "paired_permutation",
     "pass_at_k",
     "welch",

@@ -1,14 +1,18 @@
-"""Paired tests: two systems on the very same problems, so that a problem's difficulty cancels out (B3)."""
+"""Paired tests: two systems on the very same problems, so that a problem's difficulty cancels out (B3).
 
-from collections.abc import Sequence
+Axes: P problem, S seed.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import bdtr
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtr, stdtr, stdtrit
 
-from mada.evaluation.statistics.comparison import ROUNDING, Comparison
+from mada.evaluation.statistics.comparison import CONFIDENCE, ROUNDING, Comparison
 from mada.seeds import rng
 
 Floats = NDArray[np.float64]
@@ -28,6 +32,54 @@ class PairedCounts:
     only_second: int
     neither: int
     p: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairedAnswers:
+    """Two systems on every problem with every seed: how often one did better than the other, and a test of it."""
+
+    pairs: int
+    first_better: int
+    second_better: int
+    comparison: Comparison
+
+
+def paired_answers(first: Iterable[ArrayLike], second: Iterable[ArrayLike]) -> PairedAnswers:
+    """Compare two systems pair by pair of problem and seed; each benchmark is an array `values_PS` of both.
+
+    Seeds of a problem share its difficulty, so problems are clusters: the standard error is that of the problems' mean
+    differences, s² / P within every benchmark, and p is Student's with Welch and Satterthwaite's degrees of freedom
+    over benchmarks, which have equal weight. Problems that do not differ in their differences allow no test, unless
+    the systems are alike on all of them.
+    """
+    differences = [np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(first, second, strict=True)]
+    if not differences or any(one.ndim != 2 or one.size == 0 for one in differences):
+        raise ValueError("a paired test needs benchmarks of values with the axes problem and seed")
+    answers = np.concatenate([values_PS.ravel() for values_PS in differences])
+    return PairedAnswers(
+        len(answers),
+        int(np.sum(answers > ROUNDING)),
+        int(np.sum(answers < -ROUNDING)),
+        _by_problem([values_PS.mean(axis=1) for values_PS in differences]),
+    )
+
+
+def _by_problem(strata: Sequence[Floats]) -> Comparison:
+    """Test the mean of the benchmarks' means of the problems' differences."""
+    difference = float(np.mean([values_P.mean() for values_P in strata]))
+    if all(np.all(np.abs(values_P) <= ROUNDING) for values_P in strata):
+        return Comparison(0.0, 0.0, 0.0, 0.0, 1.0)
+    if min(map(len, strata)) < 2:
+        return Comparison(difference, None, None, None, None)
+    squares = np.array([values_P.var(ddof=1) / len(values_P) for values_P in strata])
+    error = math.sqrt(squares.sum()) / len(strata)
+    if error <= ROUNDING:
+        return Comparison(difference, None, None, None, None)
+    shares = squares / squares.sum()
+    freedom = 1 / float(np.sum(shares**2 / [len(values_P) - 1 for values_P in strata]))
+    reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    p = 2 * float(stdtr(freedom, -abs(difference) / error))
+    return Comparison(difference, error, difference - reach, difference + reach, p)
 
 
 def mcnemar(first_right: Sequence[bool], second_right: Sequence[bool]) -> PairedCounts:

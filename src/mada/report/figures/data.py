@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class SystemPoint:
-    """A system at its cost: `x` is trained parameters or generated tokens per question, `accuracy` its verdicts'."""
+    """A system at its cost: `x` is trained parameters or generated tokens per question."""
 
     run: str
     name: str
@@ -22,8 +22,6 @@ class SystemPoint:
     is_reference: bool
     is_on_front: bool
     """Whether no other is at least as good and at most as dear, and one of the two strictly (Pareto)."""
-    mean: float | None = None
-    """The mean over the answers of the last round, where the system is measured by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +45,21 @@ class VoteCurve:
 
 @dataclass(frozen=True, slots=True)
 class ParametersFigure:
-    """Accuracy against trained parameters, with the Pareto front (the paper's figure)."""
+    """Accuracy against trained parameters, with the Pareto front (the paper's figure, and its measure: the mean)."""
 
     points: tuple[SystemPoint, ...]
     name: Literal["parameters"] = "parameters"
-    title: str = "Accuracy against trained parameters"
+    title: str = "Mean answers against trained parameters"
 
 
 @dataclass(frozen=True, slots=True)
 class TokensFigure:
-    """Accuracy against generated tokens per question, with what plain votes reach for the same tokens."""
+    """Right verdicts against generated tokens per question, with what plain votes reach for the same tokens."""
 
     points: tuple[SystemPoint, ...]
     curves: tuple[VoteCurve, ...]
     name: Literal["tokens"] = "tokens"
-    title: str = "Accuracy against generated tokens per question"
+    title: str = "Right verdicts against generated tokens per question"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +194,14 @@ class PairCell:
 
 @dataclass(frozen=True, slots=True)
 class PairsFigure:
-    """Every system against every other: `cells[row][column]`."""
+    """Every system against every other, verdict against verdict: `cells[row][column]`."""
 
     run: str
     systems: tuple[str, ...]
-    """In the order of the paper's matrices, whose numbers they have."""
+    """In the order of the tables, whose numbers they have."""
     cells: tuple[tuple[PairCell | None, ...], ...]
     name: Literal["pairs"] = "pairs"
-    title: str = "All with all: differences in points of accuracy"
+    title: str = "All with all, verdict against verdict: differences in points"
 
 
 FigureData = (

@@ -40,7 +40,7 @@ def draw_pairs(data: PairsFigure) -> Figure:
         for column, cell in enumerate(cells):
             _draw_cell(axes, (row, column), cell, data=data, limit=limit)
     size = SMALL if count <= 2 * MOST_NUMBERED else TINY * 2 * MOST_NUMBERED / count
-    names = [f"{shortened(title, 38)}  {place}" for place, title in enumerate(data.systems, 1)]
+    names = [f"{place} {shortened(title, 38)}" for place, title in enumerate(data.systems, 1)]
     axes.set_yticks(range(count), names, size=size)
     axes.set_xticks(range(count), [str(place) for place in range(1, count + 1)], size=size)
     axes.tick_params(length=0, labeltop=True, labelbottom=False)

@@ -1,4 +1,4 @@
-"""Drawing systems by their cost: verdicts against parameters or tokens, with the Pareto front and curves of votes.
+"""Drawing systems by their cost: accuracy against parameters or tokens, with the Pareto front and curves of votes.
 
 Names stand in a column at the right, as high as their points as far as there is room, with a thin line to each.
 """
@@ -40,20 +40,20 @@ SPAN_OF_A_LINE = 12.0
 
 
 def draw_parameters(data: ParametersFigure) -> Figure:
-    """Draw accuracy against trained parameters."""
-    return _draw(data.points, (), label="Trained parameters")
+    """Draw mean answers against trained parameters."""
+    return _draw(data.points, (), label="Trained parameters", measure="Right answers of the last round (%)")
 
 
 def draw_tokens(data: TokensFigure) -> Figure:
-    """Draw accuracy against generated tokens per question, and what votes reach for as many."""
-    return _draw(data.points, data.curves, label="Generated tokens per question")
+    """Draw right verdicts against generated tokens per question, and what votes reach for as many."""
+    return _draw(data.points, data.curves, label="Generated tokens per question", measure="Right verdicts (%)")
 
 
-def _draw(points: Sequence[SystemPoint], curves: Sequence[VoteCurve], *, label: str) -> Figure:
+def _draw(points: Sequence[SystemPoint], curves: Sequence[VoteCurve], *, label: str, measure: str) -> Figure:
     figure = new_figure(TWO_COLUMNS, max(3.2, (len(points) + 5) * LINE / 72))
     axes = figure.add_subplot()
     axes.set_xlabel(label)
-    axes.set_ylabel("Right verdicts (%)")
+    axes.set_ylabel(measure)
     percent_axis(axes)
     _scale(axes, [*(point.x for point in points), *(at.tokens for curve in curves for at in curve.points)])
     runs = list(dict.fromkeys([*(point.run for point in points), *(curve.run for curve in curves)]))
@@ -70,15 +70,13 @@ def _draw(points: Sequence[SystemPoint], curves: Sequence[VoteCurve], *, label: 
     looks = [_look(point, place=runs.index(point.run), alone=len(runs) == 1) for point in points]
     for point, (colour, marker) in zip(points, looks, strict=True):
         _draw_point(axes, point, colour=colour, marker=marker)
-    handles += [Line2D([], [], color=GRAY, marker="o", linestyle="", label="verdict")]
-    if any(point.mean is not None for point in points):
-        handles += [Line2D([], [], color=GRAY, marker="_", markersize=6, linestyle="", label="mean answer")]
     if len(runs) > 1:
         handles += [
             Line2D([], [], color=look(k).colour, marker=look(k).marker, linestyle="", label=shortened(run, 30))
             for k, run in enumerate(runs)
         ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=4, columnspacing=1.2, handletextpad=0.5)
+    if handles:
+        figure.legend(handles=handles, loc="outside upper center", ncols=4, columnspacing=1.2, handletextpad=0.5)
     _write_names(figure, axes, points, [colour for colour, _ in looks])
     return figure
 
@@ -132,10 +130,7 @@ def _look(point: SystemPoint, *, place: int, alone: bool) -> tuple[str, str]:
 
 
 def _draw_point(axes: Axes, point: SystemPoint, *, colour: str, marker: str) -> None:
-    """Draw a system: full on the front and hollow below it, with its mean answer as a dash on the same line."""
-    if point.mean is not None:
-        axes.plot([point.x], [point.mean], marker="_", markersize=6, color=colour, zorder=2.5)
-        axes.plot([point.x] * 2, [point.mean, point.accuracy], color=colour, linewidth=0.5, linestyle=DOTTED, zorder=2)
+    """Draw a system: full on the front and hollow below it."""
     if point.error is not None:
         axes.errorbar([point.x], [point.accuracy], yerr=[point.error], fmt="none", ecolor=colour, elinewidth=0.7)
     (mark,) = axes.plot(
@@ -148,9 +143,8 @@ def _draw_point(axes: Axes, point: SystemPoint, *, colour: str, marker: str) -> 
         zorder=3.5 if point.is_reference else 3,
     )
     error = "" if point.error is None else f" ± {share_text(point.error)}"
-    mean = "" if point.mean is None else f", mean answer {share_text(point.mean)}"
     name = f"{point.run}: {point.title}" if point.run else point.title
-    tip(mark, f"{name}: verdict {share_text(point.accuracy)}{error}{mean}; {count_text(round(point.x))}")
+    tip(mark, f"{name}: {share_text(point.accuracy)}{error} %; {count_text(round(point.x))}")
 
 
 def _write_names(figure: Figure, axes: Axes, points: Sequence[SystemPoint], colours: Sequence[str]) -> None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from mada.evaluation.analysis import shown_systems
+from mada.evaluation.grid import MEASURES
 from mada.evaluation.statistics import Comparison, compare_all
-from mada.evaluation.summary import summary_of
 from mada.report.figures.data import PairCell, PairsFigure
 from mada.report.figures.points import run_title
-from mada.report.paper.lineup import Lineup
 from mada.report.reading import Source
 
 
@@ -27,9 +27,9 @@ def pairs_figure(sources: Sequence[Source]) -> PairsFigure | None:
             return None
         problems = dict(source.grid.problems)
         run = run_title(source, sources)
-        for system in (one.system for group in Lineup.of(summary_of(source.grid)).groups for one in group):
+        for system in shown_systems(source.grid):
             titles.append(f"{run}: {system.title}" if run else system.title)
-            averages.append(source.grid.seed_averages(system, source.grid.measured(system)))
+            averages.append(source.grid.seed_averages(system, MEASURES["verdict"]))
     if len(titles) < 2:
         return None
     # Titles need not be different, places are.

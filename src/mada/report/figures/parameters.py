@@ -8,6 +8,6 @@ from mada.report.reading import Source
 
 
 def parameters_figure(sources: Sequence[Source]) -> ParametersFigure | None:
-    """Return accuracy against trained parameters; None where nothing that is known was trained."""
-    points = system_points(sources, lambda _, system: system.parameters)
+    """Return mean accuracy against trained parameters; None where nothing that is known was trained."""
+    points = system_points(sources, lambda _, system: system.parameters, measure="mean")
     return ParametersFigure(points) if any(point.x > 0 for point in points) else None

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mada.evaluation.analysis import shown_systems
-from mada.evaluation.grid import Grid
+from mada.evaluation.grid import MEASURES, Grid, Measure
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.statistics import ROUNDING, estimate
 from mada.report.figures.data import SystemPoint
+from mada.report.numbering import numbered_titles
 from mada.report.reading import Source
 
 
@@ -17,9 +18,10 @@ def run_title(source: Source, sources: Sequence[Source]) -> str:
 
 
 def system_points(
-    sources: Sequence[Source], cost: Callable[[Grid, PlannedSystem], float | None]
+    sources: Sequence[Source], cost: Callable[[Grid, PlannedSystem], float | None], *, measure: Measure
 ) -> tuple[SystemPoint, ...]:
-    """Return the shown systems of all runs whose cost is known, with one Pareto front over all of them."""
+    """Return the shown systems of all runs whose cost is known, by one measure and with one Pareto front."""
+    titles = numbered_titles(source.grid.plan for source in sources if source.grid)
     points: list[SystemPoint] = []
     for source in sources:
         if source.grid is None:
@@ -27,7 +29,19 @@ def system_points(
         for system in shown_systems(source.grid):
             x = cost(source.grid, system)
             if x is not None:
-                points.append(_point(source.grid, system, x=float(x), run=run_title(source, sources)))
+                average = estimate(source.grid.seed_averages(system, MEASURES[measure]))
+                points.append(
+                    SystemPoint(
+                        run=run_title(source, sources),
+                        name=system.name,
+                        title=titles[system.name],
+                        x=float(x),
+                        accuracy=average.mean,
+                        error=average.standard_error,
+                        is_reference=system.name == source.grid.plan.reference,
+                        is_on_front=False,
+                    )
+                )
     return with_front(points)
 
 
@@ -44,18 +58,3 @@ def _beats(other: SystemPoint, point: SystemPoint) -> bool:
     # Averages of the same answers may differ by rounding alone, which is no advantage.
     better = other.accuracy - point.accuracy
     return (other.x < point.x and better >= -ROUNDING) or (other.x == point.x and better > ROUNDING)
-
-
-def _point(grid: Grid, system: PlannedSystem, *, x: float, run: str) -> SystemPoint:
-    accuracy = estimate(grid.seed_averages(system, lambda score: score.verdict_correct))
-    return SystemPoint(
-        run=run,
-        name=system.name,
-        title=system.title,
-        x=x,
-        accuracy=accuracy.mean,
-        error=accuracy.standard_error,
-        is_reference=system.name == grid.plan.reference,
-        is_on_front=False,
-        mean=None if system.measure == "verdict" else grid.average(system, grid.measured(system)),
-    )

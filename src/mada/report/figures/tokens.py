@@ -11,8 +11,10 @@ from mada.report.reading import Source
 
 
 def tokens_figure(sources: Sequence[Source]) -> TokensFigure | None:
-    """Return accuracy against generated tokens per question, with curves of votes; None before an evaluation."""
-    points = system_points(sources, lambda grid, system: grid.average(system, lambda score: score.generated_tokens))
+    """Return right verdicts against generated tokens per question, with curves of votes; None before an evaluation."""
+    points = system_points(
+        sources, lambda grid, system: grid.average(system, lambda score: score.generated_tokens), measure="verdict"
+    )
     curves = tuple(
         _curve(source.grid, curve, run=run_title(source, sources))
         for source in sources

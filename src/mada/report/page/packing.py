@@ -76,7 +76,7 @@ class _Waiting:
 def packed(sources: Sequence[DebateSource], *, page: Path | None = None) -> Generator[Packed]:
     """Yield the debates of runs, sorted by run, system, benchmark, problem and seed, for as long as the block lasts.
 
-    The reference comes first; the other systems and benchmarks are in the order of their plan. Equal runs give equal
+    Trained debates come first, and of them the reference; else the order is that of the plan. Equal runs give equal
     bytes, in whichever order their debates were recorded. Bodies wait beside the page, which needs the room anyway;
     what the disk refuses is a RunError about the page. Without one they wait in the system's temporary folder.
     """
@@ -114,7 +114,7 @@ def _debates(source: DebateSource, number: int) -> Iterator[tuple[Entry, dict[st
     grid = source.grid
     if grid is None:
         return
-    held = sorted(grid.plan.held, key=lambda system: system.name != grid.plan.reference)
+    held = sorted(grid.plan.held, key=grid.plan.reading_order)
     systems = {system.name: (rank, system.title) for rank, system in enumerate(held)}
     benchmarks = {benchmark: rank for rank, benchmark in enumerate(grid.problems)}
     for transcript in _scored(source.transcripts(), grid):

@@ -156,7 +156,7 @@ def _example(debates: Packed) -> str:
     return (
         '<aside class="example" aria-labelledby="example-title">\n'
         f'<h2 id="example-title">A debate that corrected its generators</h2>\n'
-        f'<p class="question" dir="auto">{text_html(one.question)}</p>\n<dl>{rounds}</dl>\n'
+        f'<p class="asked-first" dir="auto">{text_html(one.question)}</p>\n<dl>{rounds}</dl>\n'
         f'<p>Verdict: <strong dir="auto">{answer_html(one.verdict or "no answer")}</strong> '
         f'<span class="right">✓ right</span> <span class="note">{_text(one.system[1])}, {_text(one.benchmark)}, '
         f'seed {one.seed}</span></p>\n<p><a class="button" href="#debate={_text(key)}">Read this debate</a> '

@@ -7,7 +7,7 @@ function from that value to a `Table`. So the paper's printed numbers go through
 from collections.abc import Iterator
 
 from mada.evaluation.grid import Grid
-from mada.evaluation.summary import summary_of
+from mada.evaluation.summary import Summary, summary_of
 from mada.report.document import Table
 from mada.report.paper.ablations import ablations_of, ablations_table
 from mada.report.paper.costs import costs_table, system_costs_of
@@ -40,7 +40,7 @@ def _tables(source: Source) -> Iterator[Table]:
     recipe = source.run.manifest.recipe
     yield from (table for table in (training_table(recipe), inference_table(recipe)) if table)
     if lineup is not None:
-        yield from _matrices(lineup)
+        yield from _matrices(lineup.summary)
 
 
 def _main(grid: Grid, lineup: Lineup) -> Iterator[Table]:
@@ -50,8 +50,8 @@ def _main(grid: Grid, lineup: Lineup) -> Iterator[Table]:
     yield costs_table(system_costs_of(grid, lineup))
 
 
-def _matrices(lineup: Lineup) -> Iterator[Table]:
-    if pairs := pairs_of(lineup):
+def _matrices(summary: Summary) -> Iterator[Table]:
+    if pairs := pairs_of(summary):
         yield differences_table(pairs)
         if significance := p_table(pairs):
             yield significance

@@ -9,7 +9,7 @@ from mada.evaluation.summary import Summary
 from mada.report.document import Table
 from mada.report.numbers import counted, quoted
 from mada.report.paper.compared import Compared, comparison_columns, comparison_row, shaded_groups
-from mada.report.paper.lineup import STARS_EXPLAINED, about_the_test, averaged
+from mada.report.paper.lineup import MEASURED, STARS_EXPLAINED, about_the_test, averaged
 
 # As `mada.evaluation.ablations` names them; other systems of the same evaluation are rivals, not ablations.
 KINDS: tuple[Callable[[str], bool], ...] = (
@@ -32,10 +32,10 @@ class Ablations:
 
 def ablations_of(summary: Summary) -> Ablations | None:
     """Pick the ablations out of an evaluation; None where it has none."""
-    [main] = [one for one in summary.systems if one.system == summary.reference]
+    main = summary.reference
     kinds = tuple(
         tuple(
-            Compared(one.system.title, one.accuracy, welch_from_moments(one.accuracy, main.accuracy))
+            Compared(one.system.title, one.mean.average, welch_from_moments(one.mean.average, main.mean.average))
             for one in summary.systems
             if one is not main and is_kind(one.system.name)
         )
@@ -44,7 +44,7 @@ def ablations_of(summary: Summary) -> Ablations | None:
     found = tuple(kind for kind in kinds if kind)
     if not found:
         return None
-    itself = Compared(main.system.title, main.accuracy, None)
+    itself = Compared(main.system.title, main.mean.average, None)
     return Ablations(itself, found, benchmarks=len(summary.benchmarks), shape=_shape(main.system))
 
 
@@ -71,7 +71,7 @@ def _notes(ablations: Ablations) -> tuple[str, ...]:
         "the difference, as a share of the largest significant one. White rows do not differ significantly."
     )
     return (
-        f"{averaged(seeds)} Difference: points of accuracy, setting minus {title}.{shape}",
+        f"{averaged(seeds)} Difference: points of accuracy, setting minus {title}.{shape} {MEASURED}",
         test,
         *([shading] if seeds > 1 else []),
     )

@@ -7,14 +7,15 @@ says little.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from mada.evaluation.analysis import shown_systems
 from mada.evaluation.grid import Grid
+from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.statistics import gain_per_parameter
 from mada.evaluation.summary import SystemSummary
 from mada.report.document import Cell, Column, Row, Shade, Table
 from mada.report.numbers import NOTHING, counted, quoted, share_text
 from mada.report.paper.lineup import Lineup
 from mada.report.paper.shading import by_sign, by_size, largest
-from mada.report.sections.costs import base_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,31 @@ class SystemCosts:
 
 def system_costs_of(grid: Grid, lineup: Lineup) -> SystemCosts:
     """Count the costs of every shown system; gains are over the untrained system of the same shape."""
-    accuracies = {one.system.name: one.accuracy.mean for one in lineup.summary.systems}
+    accuracies = {one.system.name: one.mean.average.mean for one in lineup.summary.systems}
     rows = {one.system.name: _cost_row(grid, one, accuracies=accuracies) for one in lineup.summary.systems}
     groups = tuple(tuple(rows[one.system.name] for one in group) for group in lineup.groups)
     return SystemCosts(groups, rows[lineup.base.system.name], seeds=len(grid.seeds))
+
+
+def base_of(grid: Grid, system: PlannedSystem) -> PlannedSystem | None:
+    """Return the shown system without training that has the same shape; None without one, or of several models.
+
+    Only above that is accuracy a gain of training, and not of more rounds. Of several base models none is *the* base.
+    """
+    if system.members:
+        return None
+    shape = _shape(system)
+    found = [one for one in shown_systems(grid) if one.parameters == 0 and not one.members and _shape(one) == shape]
+    return found[0] if len({one.agents for one in found}) == 1 else None
+
+
+def _shape(system: PlannedSystem) -> tuple[object, ...]:
+    # The mean of single samples depends neither on how many there are nor on what is made of them.
+    if system.rounds == 1:
+        return (1,)
+    # A budget has its own number of seats.
+    seats = None if system.matched_to else len(system.generators)
+    return system.rounds, seats, len(system.critics), system.rule, system.matched_to
 
 
 def costs_table(costs: SystemCosts) -> Table:
@@ -150,8 +172,8 @@ def _notes(costs: SystemCosts, *, headings: list[str]) -> tuple[str, ...]:
     explained = [f"Tokens/question: generated tokens, mean over {counted(costs.seeds, 'seed')}."]
     if "gain/parameter" in headings:
         explained.append(
-            "Gain/parameter: accuracy above the untrained system of the same shape (seats, rounds, budget, measure), "
-            "as a fraction, per trained parameter, times 10¹²."
+            "Gain/parameter: accuracy (the mean over the last round's answers) above the untrained system of the same "
+            "shape (seats, rounds, budget), as a fraction, per trained parameter, times 10¹²."
         )
     if "damages" in headings:
         explained.append(

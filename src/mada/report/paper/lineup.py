@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from mada.evaluation.summary import Summary, SystemSummary
-from mada.report.numbers import counted, quoted
-from mada.report.sections.entries import BRACKETS
+from mada.report.numbers import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,7 @@ class Lineup:
     @property
     def reference(self) -> SystemSummary:
         """The system that all others are compared with."""
-        [reference] = [one for one in self.summary.systems if one.system == self.summary.reference]
-        return reference
+        return self.summary.reference
 
     @property
     def groups(self) -> tuple[tuple[SystemSummary, ...], ...]:
@@ -55,20 +53,13 @@ class Lineup:
             groups[place].append(one)
         return tuple(tuple(group) for group in groups if group)
 
-    @property
-    def measured(self) -> str:
-        """What counts as accuracy, in a sentence: a vote has one answer, a debate several."""
-        deciding = [quoted(one.system.title) for one in self.summary.systems if one.system.measure == "verdict"]
-        if not deciding:
-            return "Accuracy is the mean over the answers of the last round."
-        if len(deciding) == len(self.summary.systems):
-            return "Accuracy is that of a system's one answer."
-        return (
-            f"Accuracy is that of the one answer for {', '.join(deciding)}, "
-            "and the mean over the answers of the last round for the others."
-        )
 
-
+MEASURED = (
+    "Accuracy is the paper's measure, for every system the mean over the answers of its last round; a vote's are its "
+    "single samples. The report's own tables compare verdicts: what votes, judges and debates decide in the end."
+)
+BRACKETS = "in brackets the standard error over seeds; without a point it counts in the last digit"
+"""What `80.1(2.4)` and `41.9(3)` mean."""
 STARS_EXPLAINED = "* p < 0.05, ** p < 0.01, *** p < 0.001."
 
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mada.evaluation.statistics import Comparison, welch_from_moments
+from mada.evaluation.summary import Summary
 from mada.report.document import Cell, Column, Table
 from mada.report.numbers import NOTHING, p_text, uncertain_text
-from mada.report.paper.lineup import Lineup, about_the_test, averaged
+from mada.report.paper.lineup import MEASURED, about_the_test, averaged
 from mada.report.paper.shading import by_difference, by_stars, largest_significant
 
 FEWEST, MOST = 3, 24
@@ -23,19 +24,19 @@ class Pairs:
     benchmarks: int
 
 
-def pairs_of(lineup: Lineup) -> Pairs | None:
+def pairs_of(summary: Summary) -> Pairs | None:
     """Compare all shown systems with each other; None where they are too few or too many for a matrix."""
-    systems = [one for group in lineup.groups for one in group]
+    systems = summary.systems
     if not FEWEST <= len(systems) <= MOST:
         return None
     comparisons = {
-        (i, j): welch_from_moments(row.accuracy, column.accuracy)
+        (i, j): welch_from_moments(row.mean.average, column.mean.average)
         for i, row in enumerate(systems)
         for j, column in enumerate(systems)
         if i != j
     }
     titles = tuple(one.system.title for one in systems)
-    return Pairs(titles, comparisons, seeds=len(lineup.summary.seeds), benchmarks=len(lineup.summary.benchmarks))
+    return Pairs(titles, comparisons, seeds=len(summary.seeds), benchmarks=len(summary.benchmarks))
 
 
 def differences_table(pairs: Pairs) -> Table:
@@ -53,6 +54,7 @@ def differences_table(pairs: Pairs) -> Table:
     )
     notes = (
         f"{averaged(pairs.seeds, what='Points of accuracy, row minus column')} Columns have the rows' numbers.",
+        MEASURED,
         *([shading] if pairs.seeds > 1 else []),
     )
     return _matrix("pairwise-differences", "All pairs: differences of accuracy", pairs, cell=cell, notes=notes)

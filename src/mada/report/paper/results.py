@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mada.evaluation.statistics import Estimate, welch_from_moments
 from mada.report.document import Cell, Column, Row, Table
 from mada.report.numbers import quoted, uncertain_text
-from mada.report.paper.lineup import Lineup, averaged
+from mada.report.paper.lineup import MEASURED, Lineup, averaged
 from mada.report.paper.shading import by_difference, span
 
 AVERAGE = "average"
@@ -23,22 +23,21 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The accuracies of all systems; `base` is one of the rows, and `measured` says what counts as accuracy."""
+    """The accuracies of all systems; `base` is one of the rows."""
 
     benchmarks: tuple[str, ...]
     groups: tuple[tuple[ResultRow, ...], ...]
     base: ResultRow
-    measured: str = ""
 
 
 def results_of(lineup: Lineup) -> Results:
     """Take the accuracies out of a summary."""
     rows = {
-        one.system.name: ResultRow(one.system.title, tuple(one.benchmarks.values()), one.accuracy)
+        one.system.name: ResultRow(one.system.title, tuple(one.mean.benchmarks.values()), one.mean.average)
         for one in lineup.summary.systems
     }
     groups = tuple(tuple(rows[one.system.name] for one in group) for group in lineup.groups)
-    return Results(tuple(lineup.summary.benchmarks), groups, rows[lineup.base.system.name], measured=lineup.measured)
+    return Results(tuple(lineup.summary.benchmarks), groups, rows[lineup.base.system.name])
 
 
 def results_table(results: Results) -> Table:
@@ -80,6 +79,6 @@ def _notes(results: Results) -> tuple[str, ...]:
     )
     has_rivals = sum(map(len, results.groups)) > 1
     return (
-        f"{averaged(seeds)}{averages} {results.measured}".rstrip(),
+        f"{averaged(seeds)}{averages} {MEASURED}",
         *([shading] if seeds > 1 and has_rivals else []),
     )

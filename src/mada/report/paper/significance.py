@@ -6,7 +6,7 @@ from mada.evaluation.statistics import welch_from_moments
 from mada.report.document import Table
 from mada.report.numbers import quoted
 from mada.report.paper.compared import Compared, comparison_columns, comparison_row, shaded_groups
-from mada.report.paper.lineup import STARS_EXPLAINED, Lineup, about_the_test, averaged
+from mada.report.paper.lineup import MEASURED, STARS_EXPLAINED, Lineup, about_the_test, averaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,6 @@ class Significance:
     rivals: tuple[tuple[Compared, ...], ...]
     reference: Compared
     benchmarks: int
-    measured: str = ""
 
 
 def significance_of(lineup: Lineup) -> Significance | None:
@@ -26,13 +25,13 @@ def significance_of(lineup: Lineup) -> Significance | None:
         return None
     rivals = tuple(
         tuple(
-            Compared(one.system.title, one.accuracy, welch_from_moments(reference.accuracy, one.accuracy))
+            Compared(one.system.title, one.mean.average, welch_from_moments(reference.mean.average, one.mean.average))
             for one in group
         )
         for group in lineup.kept(lambda one: one is not reference)
     )
-    itself = Compared(reference.system.title, reference.accuracy, None)
-    return Significance(rivals, itself, benchmarks=len(lineup.summary.benchmarks), measured=lineup.measured)
+    itself = Compared(reference.system.title, reference.mean.average, None)
+    return Significance(rivals, itself, benchmarks=len(lineup.summary.benchmarks))
 
 
 def significance_table(significance: Significance) -> Table:
@@ -58,7 +57,7 @@ def _notes(significance: Significance, title: str) -> tuple[str, ...]:
         test += f" {STARS_EXPLAINED} Not corrected for the number of tests."
     difference = f"Difference: points of accuracy, {title} minus the system."
     return (
-        f"{averaged(seeds)} {difference} {significance.measured}".rstrip(),
+        f"{averaged(seeds)} {difference} {MEASURED}",
         test,
         *([shading] if seeds > 1 else []),
     )

@@ -35,7 +35,7 @@ def single_agents_of(grid: Grid, lineup: Lineup) -> SingleAgents | None:
     rows: dict[str, Compared] = {}
     for one in (one for group in debates for one in group):
         alone = estimate(grid.seed_averages(one.system, _first_round))
-        rows[one.system.name] = Compared(one.system.title, alone, welch_from_moments(alone, one.accuracy))
+        rows[one.system.name] = Compared(one.system.title, alone, welch_from_moments(alone, one.mean.average))
     if not rows:
         return None
     groups = tuple(tuple(rows[one.system.name] for one in group) for group in debates)
@@ -76,7 +76,8 @@ def _first_round(score: Score) -> float:
 def _notes(single: SingleAgents, *, seeds: int) -> tuple[str, ...]:
     what = (
         f"{averaged(seeds)} Single agent: the mean over the answers of the debate's first round, which its "
-        "generators give alone. Difference: points of accuracy, single agent minus debate."
+        "generators give alone. Difference: points of accuracy, single agent minus the mean "
+        "over the answers of the debate's last round."
     )
     if seeds < 2:
         return what, about_the_test(seeds, benchmarks=single.benchmarks)

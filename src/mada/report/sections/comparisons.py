@@ -1,6 +1,6 @@
-"""Who beats whom, and how sure that is: over seeds, over problems, per benchmark, all with all (E2, B3)."""
+"""Who beats whom by their verdicts, and how sure that is: over seeds, over problems, per benchmark, all with all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mada.evaluation.analysis import (
     AgainstReference,
@@ -15,10 +15,9 @@ from mada.evaluation.statistics import Comparison, Interval
 from mada.evaluation.summary import summary_of
 from mada.report.document import Block, Cell, Column, Row, Section, Table, paragraph, row
 from mada.report.figures.data import PairsFigure
+from mada.report.numbering import numbered_titles
 from mada.report.numbers import NOTHING, REFERENCE, counted, p_text, points_text, quoted, range_text, share_text
-from mada.report.paper.lineup import Lineup
-from mada.report.paper.matrices import FEWEST, MOST, differences_table, p_table, pairs_of
-from mada.report.sections.entries import brackets_note, figure_place, uncertain_difference
+from mada.report.sections.entries import SPREAD, figure_place, uncertain_difference
 
 
 def comparisons_section(grid: Grid) -> Section | None:
@@ -27,14 +26,14 @@ def comparisons_section(grid: Grid) -> Section | None:
         return None
     compared = against_reference(grid)
     opening = paragraph(
-        f"Differences are in points, system minus {quoted(grid.plan.chosen.title)}, and one, two or three stars stand "
-        "for p below .05, .01 and .001. Intervals are 95 %."
+        f"Verdict against verdict, in points, system minus {quoted(grid.plan.chosen.title)}. One, two or three stars "
+        "stand for p below .05, .01 and .001. Intervals are 95 %."
     )
-    blocks: list[Block] = [opening, _over_seeds(compared, seeds=grid.seeds), _over_problems(grid, compared)]
+    titles = numbered_titles([grid.plan])
+    blocks: list[Block] = [opening, _over_seeds(grid, compared, titles), _over_problems(grid, compared, titles)]
     if len(grid.problems) > 1:
-        blocks.append(_by_benchmark(compared, seeds=grid.seeds))
-    blocks += _all_with_all(grid)
-    blocks.append(paragraph(power_text(power_note(grid))))
+        blocks.append(_by_benchmark(compared, titles, seeds=grid.seeds))
+    blocks += [figure_place(PairsFigure), paragraph(power_text(power_note(grid)))]
     return Section("comparisons", "Comparisons", tuple(blocks))
 
 
@@ -62,21 +61,22 @@ def power_text(note: PowerNote) -> str:
     return " ".join(parts)
 
 
-def _over_seeds(compared: Sequence[AgainstReference], *, seeds: Sequence[int]) -> Table:
-    """Return Welch's comparisons with the reference, adjusted for their number."""
+def _over_seeds(grid: Grid, compared: Sequence[AgainstReference], titles: Mapping[str, str]) -> Table:
+    """Return Welch's comparisons with the reference, adjusted for their number; the paper's measure stands beside."""
     columns = (
         Column("system", "text"),
         *map(Column, ("difference", "95 % interval", "p", "Holm", "BH")),
-        *(Column(heading, group="verdict against verdict") for heading in ("difference", "p")),
+        *(Column(heading, group="mean against mean") for heading in ("difference", "p")),
     )
+    means = {one.system.name: one.mean.against_reference for one in summary_of(grid).systems}
     rows = tuple(
         row(
-            one.system.title,
+            titles[one.system.name],
             [
                 uncertain_difference(one.seeds),
                 range_text(one.seeds.low, one.seeds.high),
                 *map(p_text, (one.seeds.p, one.holm, one.benjamini_hochberg)),
-                *_difference_and_p(one.verdicts),
+                *_difference_and_p(means[one.system.name]),
             ],
         )
         for one in compared
@@ -87,48 +87,51 @@ def _over_seeds(compared: Sequence[AgainstReference], *, seeds: Sequence[int]) -
         columns,
         (rows,),
         (
-            "Welch's t-test of the seeds' averages. Holm and BH (Benjamini–Hochberg) adjust its p for the "
-            f"{counted(len(compared), 'test')} of this table: Holm for claims that must all stand, BH where some false "
-            "findings among many may pass. A vote against the mean of single answers is no fair match, so the last "
-            "columns have the same test of both systems' verdicts, its p not adjusted.",
-            *brackets_note(seeds),
+            "Verdict against verdict, by Welch's t-test of seeds' averages. Holm and BH (Benjamini–Hochberg) adjust "
+            f"its p for the {counted(len(compared), 'test')} of this table: Holm for claims that must all stand, BH "
+            "where some false findings among many may pass. Mean against mean: the same test of both systems' single "
+            "answers in their last round (the paper's measure), its p not adjusted.",
+            *_spread_note(grid.seeds),
         ),
     )
 
 
-def _over_problems(grid: Grid, compared: Sequence[AgainstReference]) -> Table:
-    """Return what problem-by-problem comparisons say; the reference has its own accuracy."""
+def _over_problems(grid: Grid, compared: Sequence[AgainstReference], titles: Mapping[str, str]) -> Table:
+    """Return what problem-by-problem comparisons of verdicts say; the reference has its own accuracy."""
     by_name = {one.system.name: one for one in compared}
     accuracies = accuracies_over_problems(grid)
     rows: list[Row] = []
     for system in shown_systems(grid):
         one = by_name.get(system.name)
-        cells = [REFERENCE, *[NOTHING] * 5] if one is None else _over_problems_cells(one)
-        rows.append(row(system.title, [*_share_and_range(accuracies[system.name]), *cells]))
+        cells = [REFERENCE, *[NOTHING] * 8] if one is None else _over_problems_cells(one)
+        rows.append(row(titles[system.name], [*_share_and_range(accuracies[system.name]), *cells]))
     interval = "95 % interval"
     return Table(
         "over-problems",
         "Over problems: would other problems of the same kind say so?",
         (
             Column("system", "text"),
-            *(Column(heading, group="accuracy") for heading in ("mean", interval)),
+            *(Column(heading, group="right verdicts") for heading in ("mean", interval)),
             *(Column(heading, group="difference") for heading in ("mean", interval, "p")),
-            *(Column(heading, group="McNemar") for heading in ("it alone is right", "the reference alone", "p")),
+            *(Column(heading, group="problem and seed") for heading in ("wins", "losses", "p")),
+            *(Column(heading, group="McNemar") for heading in ("wins", "losses", "p")),
         ),
         (tuple(rows),),
         (
-            "Intervals are bootstrapped by drawing problems, each with all of its seeds, and the difference's p is "
-            "that of a permutation test on the per-problem differences. McNemar's test counts problems that one system "
-            "alone gets right more often than not over the seeds (exactly half is not), whatever their benchmark.",
+            "Verdict against verdict. Intervals are bootstrapped by drawing problems, each with all of its seeds, and "
+            "the difference's p is that of a permutation test on per-problem differences. Problem and seed: how many "
+            "pairs of these the system alone gets right (wins), or the reference alone (losses); p is a paired t-test "
+            "with problems as clusters. McNemar's test counts problems that one of them alone gets right more often "
+            "than not over the seeds (exactly half is not), whatever their benchmark. No p of this table is adjusted.",
         ),
     )
 
 
-def _by_benchmark(compared: Sequence[AgainstReference], *, seeds: Sequence[int]) -> Table:
-    """Return the difference on each benchmark, with its error, its stars and p."""
+def _by_benchmark(compared: Sequence[AgainstReference], titles: Mapping[str, str], *, seeds: Sequence[int]) -> Table:
+    """Return the difference of verdicts on each benchmark, with its error, its stars and p."""
     columns = [Column(heading, group=name) for name in compared[0].benchmarks for heading in ("difference", "p")]
     rows = tuple(
-        row(one.system.title, [cell for each in one.benchmarks.values() for cell in _difference_and_p(each)])
+        row(titles[one.system.name], [cell for each in one.benchmarks.values() for cell in _difference_and_p(each)])
         for one in compared
     )
     return Table(
@@ -136,19 +139,13 @@ def _by_benchmark(compared: Sequence[AgainstReference], *, seeds: Sequence[int])
         "Benchmark by benchmark, over seeds",
         (Column("system", "text"), *columns),
         (rows,),
-        (" ".join(["p is not adjusted.", *brackets_note(seeds)]),),
+        (" ".join(["Verdict against verdict, by Welch's t-test. p is not adjusted.", *_spread_note(seeds)]),),
     )
 
 
-def _all_with_all(grid: Grid) -> list[Block]:
-    """Return the paper's matrices; two systems are compared already, and for too many there is no room."""
-    if len(shown_systems(grid)) < FEWEST:
-        return []
-    pairs = pairs_of(Lineup.of(summary_of(grid)))
-    if pairs is None:
-        return [figure_place(PairsFigure), paragraph(f"Matrices of more than {MOST} systems are not shown.")]
-    p_values = p_table(pairs)
-    return [figure_place(PairsFigure), differences_table(pairs), *([p_values] if p_values else [])]
+def _spread_note(seeds: Sequence[int]) -> tuple[str, ...]:
+    """Say what ± is; one seed has no standard error."""
+    return (f"{SPREAD}.",) if len(seeds) > 1 else ()
 
 
 def _over_problems_cells(one: AgainstReference) -> list[str]:
@@ -156,13 +153,18 @@ def _over_problems_cells(one: AgainstReference) -> list[str]:
         points_text(one.bootstrap.value),
         range_text(one.bootstrap.low, one.bootstrap.high),
         p_text(one.permutation.p),
+        f"{one.pairs.first_better:,}",
+        f"{one.pairs.second_better:,}",
+        p_text(one.pairs.comparison.p),
         f"{one.mcnemar.only_first:,}",
         f"{one.mcnemar.only_second:,}",
         p_text(one.mcnemar.p),
     ]
 
 
-def _difference_and_p(comparison: Comparison) -> list[Cell]:
+def _difference_and_p(comparison: Comparison | None) -> list[Cell]:
+    if comparison is None:
+        return [Cell(NOTHING)] * 2
     return [uncertain_difference(comparison), Cell(p_text(comparison.p))]
 
 

@@ -1,14 +1,14 @@
 """What the evaluation and each of its systems cost: counted, measured, and attributed, each called by its name (E3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mada.evaluation.analysis import shown_systems
 from mada.evaluation.costs import Bill, Costs, Demand, costs_of
-from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PlannedSystem
 from mada.report.bill import taken
 from mada.report.document import Block, Column, Section, Table, row
 from mada.report.figures.data import ParametersFigure
+from mada.report.numbering import numbered_titles
 from mada.report.numbers import NOTHING, count_text, small_text
 from mada.report.reading import Source
 from mada.report.sections.entries import figure_place
@@ -24,35 +24,10 @@ def costs_section(source: Source) -> Section | None:
     bill = source.bill
     if bill is not None:
         blocks.append(_bill(bill, price_per_hour=source.price_per_hour))
-    blocks.append(_costs(systems, [_costs_of(source, grid, system) for system in systems]))
+    costs = [costs_of(grid, one, efforts=source.efforts, price_per_hour=source.price_per_hour) for one in systems]
+    blocks.append(_costs(systems, costs, titles=numbered_titles([grid.plan])))
     blocks.append(figure_place(ParametersFigure))
     return Section("costs", "Costs", tuple(blocks))
-
-
-def base_of(grid: Grid, system: PlannedSystem) -> PlannedSystem | None:
-    """Return the shown system without training that has the same shape; None without one, or with several.
-
-    Only above that is accuracy a gain of training, and not of more rounds or of a vote. Of several base models none is
-    *the* base.
-    """
-    if system.members:
-        return None
-    shape = _shape(system)
-    found = [one for one in shown_systems(grid) if one.parameters == 0 and not one.members and _shape(one) == shape]
-    return found[0] if len(found) == 1 else None
-
-
-def _shape(system: PlannedSystem) -> tuple[object, ...]:
-    # The mean of single answers does not depend on how many there are, and a budget has its own number of seats.
-    is_any_number = system.matched_to is not None or (system.rounds == 1 and system.measure == "mean")
-    seats = None if is_any_number else len(system.generators), len(system.critics)
-    return (*seats, system.rounds, system.rule, system.measure, system.matched_to)
-
-
-def _costs_of(source: Source, grid: Grid, system: PlannedSystem) -> Costs:
-    base = base_of(grid, system)
-    accuracy = None if base is None else grid.average(base, grid.measured(base))
-    return costs_of(grid, system, efforts=source.efforts, price_per_hour=source.price_per_hour, base=accuracy)
 
 
 def _bill(bill: Bill, *, price_per_hour: float | None) -> Table:
@@ -76,7 +51,7 @@ def _bill(bill: Bill, *, price_per_hour: float | None) -> Table:
     )
 
 
-def _costs(systems: Sequence[PlannedSystem], costs: Sequence[Costs]) -> Table:
+def _costs(systems: Sequence[PlannedSystem], costs: Sequence[Costs], *, titles: Mapping[str, str]) -> Table:
     """Return what each system costs per question; what no system has is left out."""
     rounds = max(len(one.rounds) for one in costs)
     generated = "generated tokens"
@@ -85,20 +60,16 @@ def _costs(systems: Sequence[PlannedSystem], costs: Sequence[Costs]) -> Table:
         columns += [(Column(f"round {place + 1}", group=generated), _tokens_of_round(place)) for place in range(rounds)]
     columns += [
         (Column("all", group=generated), lambda one: f"{one.generated_tokens:,.0f}"),
-        (Column("per right answer", group=generated), lambda one: _or_nothing(one.tokens_per_right_answer, "{:,.0f}")),
+        (Column("per right verdict", group=generated), lambda one: _or_nothing(one.tokens_per_right_answer, "{:,.0f}")),
         (Column("prompt tokens"), lambda one: f"{one.prompt_tokens:,.0f}"),
         (Column("trained parameters"), lambda one: _or_nothing(one.parameters, "{:,}")),
-        (
-            Column("gain per parameter"),
-            lambda one: _or_nothing(one.gain_per_parameter, "{:+,.0f}").replace("-", "−"),
-        ),
         (Column("seconds"), lambda one: small_text(one.seconds)),
         (Column("accelerator seconds"), lambda one: small_text(one.accelerator_seconds)),
         (Column("money"), lambda one: small_text(one.money)),
     ]
     shown = [(column, [text(one) for one in costs]) for column, text in columns]
     known = [(column, texts) for column, texts in shown if set(texts) != {NOTHING}]
-    rows = tuple(row(system.title, [texts[place] for _, texts in known]) for place, system in enumerate(systems))
+    rows = tuple(row(titles[system.name], [texts[place] for _, texts in known]) for place, system in enumerate(systems))
     return Table(
         "costs",
         "Costs per question",
@@ -109,12 +80,7 @@ def _costs(systems: Sequence[PlannedSystem], costs: Sequence[Costs]) -> Table:
 
 
 def _explained(costs: Sequence[Costs]) -> str:
-    parts = ["Calls and tokens are counted; per right answer: generated tokens by accuracy."]
-    if any(one.gain_per_parameter is not None for one in costs):
-        parts.append(
-            "Gain per parameter: accuracy above the untrained system of the same shape (seats, rounds, budget, "
-            "measure), as a fraction, per trained parameter, times 10¹²."
-        )
+    parts = ["Calls and tokens are counted; per right verdict: generated tokens by the share of right verdicts."]
     if any(one.seconds is not None for one in costs):
         parts.append(
             "Times and money of a system are not measured but attributed by its share of generated tokens, as if it "

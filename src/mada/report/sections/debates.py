@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mada.evaluation.analysis import shown_systems
-from mada.evaluation.grid import Grid, Place, place_of
+from mada.evaluation.grid import MEASURES, Grid, Place, place_of
 from mada.evaluation.scores import TRANSCRIPTS, Score, Transcript
 from mada.report.document import Block, Code, Heading, Listing, Paragraph, Section, Strong, paragraph
 from mada.report.reading import Source
@@ -85,9 +85,9 @@ def shortened(text: str) -> str:
 
 
 def _ranked(grid: Grid) -> list[str]:
-    """Return the systems' names: the reference is what the run is about; without debates of it, the best others."""
-    accuracies = {system: grid.average(system, grid.measured(system)) for system in shown_systems(grid)}
-    ranked = sorted(accuracies, key=lambda system: (system != grid.plan.chosen, -accuracies[system]))
+    """Return the systems' names: trained debates first, of them the reference, then those with most right verdicts."""
+    shares = {system: grid.average(system, MEASURES["verdict"]) for system in shown_systems(grid)}
+    ranked = sorted(shares, key=lambda system: (*grid.plan.reading_order(system), -shares[system]))
     return [system.name for system in ranked]
 
 

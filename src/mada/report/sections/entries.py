@@ -1,25 +1,19 @@
 """What tables and sections are made of in many places: estimates, differences, places of figures."""
 
-from collections.abc import Sequence
 from dataclasses import fields
 
 from mada.evaluation.statistics import Comparison, Estimate
 from mada.report.document import Cell, Figure
 from mada.report.figures.data import FigureData
-from mada.report.numbers import points_text, uncertain_text
+from mada.report.numbers import points_text, spread_text
 
-BRACKETS = "in brackets the standard error over seeds; without a point it counts in the last digit"
-"""What `80.1(2.4)` and `41.9(3)` mean."""
-
-
-def brackets_note(seeds: Sequence[int]) -> tuple[str, ...]:
-    """Return the note of a table with estimates or differences over these seeds; one seed has no standard error."""
-    return (f"{BRACKETS[0].upper()}{BRACKETS[1:]}.",) if len(seeds) > 1 else ()
+SPREAD = "± is the standard error over seeds"
+"""What is said of `80.1 ± 2.4` below a table."""
 
 
 def accuracy(one: Estimate) -> str:
-    """Return an accuracy in percent, with its standard error where there is one: `80.1(2.4)`."""
-    return uncertain_text(one.mean, one.standard_error)
+    """Return an accuracy in percent, with its standard error where there is one: `80.1 ± 2.4`."""
+    return spread_text(one.mean, one.standard_error)
 
 
 def difference(comparison: Comparison) -> Cell:
@@ -28,8 +22,8 @@ def difference(comparison: Comparison) -> Cell:
 
 
 def uncertain_difference(comparison: Comparison) -> Cell:
-    """Return a difference in points with its standard error and its stars: `−5.2(5)` and `**`."""
-    return Cell(uncertain_text(comparison.difference, comparison.standard_error, signed=True), comparison.stars)
+    """Return a difference in points with its standard error and its stars: `−5.2 ± 0.5` and `**`."""
+    return Cell(spread_text(comparison.difference, comparison.standard_error, signed=True), comparison.stars)
 
 
 def figure_place(kind: type[FigureData]) -> Figure:

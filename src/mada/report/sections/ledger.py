@@ -8,6 +8,7 @@ from mada.evaluation.ledger import Copying, Ledger, Outcome, Transitions, ledger
 from mada.evaluation.ledger import Source as Origin
 from mada.report.document import Cell, Column, Row, Section, Table, paragraph
 from mada.report.figures.data import CriticsFigure, FlowFigure
+from mada.report.numbering import numbered_titles
 from mada.report.numbers import share_text
 from mada.report.sections.entries import figure_place
 
@@ -24,7 +25,8 @@ TAKEN: dict[Origin, str] = {"majority": "the vote", "minority": "another answer"
 def ledger_section(grid: Grid) -> Section | None:
     """Return the ledgers of all shown debates; None without any."""
     debates = [system for system in shown_systems(grid) if system.is_debate and not system.members]
-    kept = [(system.title, ledger) for system in debates if (ledger := ledger_of(grid, system)) is not None]
+    titles = numbered_titles([grid.plan])
+    kept = [(titles[system.name], ledger) for system in debates if (ledger := ledger_of(grid, system)) is not None]
     if not kept:
         return None
     blocks = (

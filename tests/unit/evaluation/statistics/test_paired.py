@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
-from mada.evaluation.statistics import PairedCounts, mcnemar, paired, paired_permutation, welch
+from mada.evaluation.statistics import PairedCounts, mcnemar, paired, paired_answers, paired_permutation, welch
 from mada.seeds import rng
 
 
@@ -146,3 +146,41 @@ def test_pairing_finds_what_welch_cannot():
 def test_what_cannot_be_tested_is_refused(differences, benchmarks, message):
     with pytest.raises(ValueError, match=message):
         paired_permutation(differences, seed=0, benchmarks=benchmarks)
+
+
+def test_pairs_of_problem_and_seed_by_hand():
+    """Three problems with two seeds: differences of 1 and 1, 1 and 0, 0 and −1 have the means 1, ½ and −½."""
+    first, second = [(1, 1), (1, 0), (0, 0)], [(0, 0), (0, 0), (0, 1)]
+    found = paired_answers([first], [second])
+    assert (found.pairs, found.first_better, found.second_better) == (6, 3, 1)
+    expected: Any = stats.ttest_1samp([1, 0.5, -0.5], 0)
+    assert found.comparison.difference == pytest.approx(1 / 3)
+    assert found.comparison.p == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval()
+    assert (found.comparison.low, found.comparison.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_more_seeds_of_the_same_answers_are_no_more_evidence():
+    """Six pairs that are copies of three are as good as three: seeds of a problem are no independent observations."""
+    first, second = np.array([[1], [1], [0], [1]]), np.array([[0], [0], [0], [1]])
+    once, twenty = (paired_answers([np.repeat(first, n, 1)], [np.repeat(second, n, 1)]) for n in (1, 20))
+    assert twenty.first_better == 20 * once.first_better
+    assert twenty.comparison == once.comparison
+
+
+def test_benchmarks_have_equal_weight_and_their_own_freedom():
+    """Two benchmarks of unlike sizes: Welch's test of one against the other's negative is the same sum of two means."""
+    large, small = rng(0, "large").normal(0.2, 1, size=(30, 4)), rng(0, "small").normal(0.1, 0.3, size=(5, 4))
+    found = paired_answers([large, small], [np.zeros_like(large), np.zeros_like(small)]).comparison
+    expected = welch(large.mean(axis=1).tolist(), (-small.mean(axis=1)).tolist())
+    assert found.difference == pytest.approx(expected.difference / 2)
+    assert found.p == pytest.approx(expected.p)
+
+
+def test_what_pairs_cannot_tell():
+    same = paired_answers([[[1, 0], [0, 1]]], [[[1, 0], [0, 1]]])
+    assert (same.first_better, same.second_better, same.comparison.p) == (0, 0, 1.0)
+    assert paired_answers([[[1, 1]]], [[[0, 0]]]).comparison.p is None, "one problem"
+    assert paired_answers([[[1], [1]]], [[[0], [0]]]).comparison.p is None, "no problem differs from the other"
+    with pytest.raises(ValueError, match="axes"):
+        paired_answers([], [])
