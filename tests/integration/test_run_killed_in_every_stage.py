@@ -53,6 +53,7 @@ max_new_tokens = 96
 benchmarks = ["abacus-easy", "abacus-medium"]
 seeds = 2
 problems = 1
+prompt_price = 0.1  # two runs measure two prices
 """
 # Reading the problems takes a second, so that a kill can land in the stage that is over first.
 SOURCE = """

@@ -255,7 +255,7 @@ def test_ablations_and_rivals_in_one_command(finished, tmp_path):
     assert summary is not None
     assert [one.system.name for one in summary.systems] == [
         *("single", "debate", "vote", "weighted-vote", "judge", "untrained-vote", "generators"),
-        *("trained-vote", "trained-weighted-vote", "best-of-n", "mada"),
+        *("trained-vote", "trained-weighted-vote", "trained-vote-at-cost", "best-of-n", "mada"),
         *("rounds-1", "rounds-3", "agents-1+1", "homogeneous", "no-counterfactual"),
     ]
     by_name = {one.system.name: one for one in summary.systems}

@@ -59,6 +59,15 @@ def test_a_plan_is_written_and_read():
     assert EvaluationPlan.from_json(text) == plan
 
 
+def test_a_plan_of_an_older_mada_is_matched_by_tokens_and_knows_no_price():
+    plan = EvaluationPlan.of([DEBATE, SINGLE, MATCHED.model_copy(update={"generators": ("g1",)})], reference="debate")
+    known = json.loads(plan.to_json())
+    del known["prompt_price"]
+    for system in known["systems"]:
+        del system["match"]
+    assert EvaluationPlan.from_json(json.dumps(known)) == plan
+
+
 def test_a_problem_with_another_question_or_answer_is_named():
     plan = EvaluationPlan.of([SINGLE], reference="single", benchmarks=["b"])
     p, q = problem("p"), problem("q")
