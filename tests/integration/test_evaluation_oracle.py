@@ -757,7 +757,7 @@ def test_the_comparisons_are_as_foretold(held: Held, oracle: Oracle) -> None:
         table = Counter(zip(*mostly, strict=True))
         assert (one.mcnemar.both, one.mcnemar.only_first) == (table[True, True], table[True, False])
         assert (one.mcnemar.only_second, one.mcnemar.neither) == (table[False, True], table[False, False])
-        assert one.bootstrap.value == one.pairs.comparison.difference == about(difference)
+        assert (one.bootstrap.value, one.pairs.comparison.difference) == (about(difference), about(difference))
         right = [
             {(item.question.id, item.seed): item.verdict_right for item in oracle.of(x)} for x in (name, REFERENCE)
         ]
