@@ -84,6 +84,8 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\{\s*,\s*\}", ","),
         (rf"(?<=\d)(?:{_THIN_SPACE})\s*(?=\d{{3}}(?!\d))", "\N{THIN SPACE}"),
         (rf"{_THIN_SPACE}|\\(?:quad|qquad|hspace\{{[^{{}}]*\}})(?![a-zA-Z])", " "),
+        (r"(?<=[A-Z]),?\s+and\s+(?=[A-Z]{1,4}(?![a-zA-Z]))", ", "),
+        (r"\\text\{\s*([A-Z]{1,4}(?:\s*,\s*[A-Z]{1,4})+)\s*\}", r"\1"),
         (r"\\text\{(\s*[-+]?\d(?:[^{}a-zA-Z:]|\s(?:and|or)\s)*)\}", r"\1"),
         (r"\\(?:%|text\{\s*(?:percent|%|\\%)\s*\})|\bpercent\b", "%"),
         (r"\\text\{\s*infinity\s*\}", r"\\infty "),

@@ -28,6 +28,7 @@ from latex2sympy2_extended.latex2sympy2 import (
 from math_verify import verify
 from sympy import (
     Abs,
+    Add,
     Basic,
     Derivative,
     E,
@@ -41,6 +42,7 @@ from sympy import (
     Interval,
     Limit,
     MatrixBase,
+    Mul,
     Pow,
     Product,
     Rational,
@@ -73,8 +75,8 @@ _SUBSCRIPTED_E = re.compile(r"(?<![a-zA-Z\\])([eE])(?=\s*_)")
 _PRIMED = re.compile(r"([a-zA-Z])('+)(?!\s*['_])")
 # It also drops a transposition, even of numbers (`2^T`); a power is not dropped.
 _TRANSPOSED = re.compile(r"\^\s*\{\s*T\s*\}")
-# And it reads `12_{3}` as 12, `1 2` as 12 and `30'` as 30.
-_MISREAD = re.compile(r"\d(?:_\{|\s+\d|')")
+# And it reads `12_{3}` as 12, `1 2` as 12, `30'` as 30 and `n!!` as (n!)!.
+_MISREAD = re.compile(r"\d(?:_\{|\s+\d|')|!!")
 
 _MEMBERSHIP = re.compile(r"^[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")
 _MEMBER_OF = re.compile(r"(?P<name>[a-zA-Z])\s*\\in(?![a-zA-Z])\s*(?P<set>.*)")
@@ -88,6 +90,7 @@ _INEQUALITY = re.compile(r"[<>]|\\(?:le|ge|ne|lt|gt)(?![a-zA-Z])")
 
 MAX_DIGITS = 1e8  # computing so many takes longer than any sensible time limit
 DIFFERENT = 1e-4  # relative; well above the tolerance for decimals
+FAR_BEHIND = 1_000  # digits that exact numbers are compared with
 
 _UNLIKE_NUMBERS = (Integral, Sum, Product, Limit, Derivative, UnevaluatedExpr)
 
@@ -149,9 +152,7 @@ def _are_other_names(gold: Any, given: Any) -> bool:
     """Say whether two variables differ in case, which math-verify ignores: `E_1` is not `e_1`, nor E Euler's number."""
     if E in (gold, given):
         return any(isinstance(one, Symbol) and str(one) == "E" for one in (gold, given))
-    if not (isinstance(gold, Symbol) and isinstance(given, Symbol)):
-        return False
-    return gold != given and any("_" in str(name) or len(str(name)) == 1 for name in (gold, given))
+    return isinstance(gold, Symbol) and isinstance(given, Symbol) and gold != given
 
 
 def _decimals(gold: Any, given: Any) -> int:
@@ -242,7 +243,7 @@ class _Solutions:
 
 
 def _is_condition(latex: str) -> bool:
-    if _LOGIC.search(latex) or _SET_BUILDER.fullmatch(latex):
+    if _LOGIC.search(latex) or _SET_BUILDER.fullmatch(latex) or _MEMBER_OF.fullmatch(latex):
         return True
     several = len(_INEQUALITY.findall(latex)) > 1
     return several and all(_INEQUALITY.search(part) for part in _COMMA.split(latex))
@@ -259,7 +260,8 @@ def _solutions(latex: str) -> _Solutions | None:
         return _Solutions(Intersection(within, inner.values)) if isinstance(within, Set) else None
     parsed = None if _LOGIC.search(latex) else _parse(latex)
     if isinstance(parsed, Set) and not parsed.atoms(Relational):
-        return _Solutions(parsed)
+        member = _MEMBER_OF.fullmatch(latex)
+        return _Solutions(parsed, member["name"] if member else None)
     return _condition(latex, None)
 
 
@@ -381,13 +383,24 @@ def differ_at_a_point(gold: object, given: object) -> bool:
     one, other = _value(gold, at), _value(given, at)
     if one is None or other is None:
         return False
-    return abs(one - other) > DIFFERENT * max(abs(one), abs(other))
+    return abs(one - other) > DIFFERENT * max(abs(one), abs(other)) or _differ_far_behind(gold, given)
 
 
-def _value(expression: Expr, at: Any) -> Any:
+def _differ_far_behind(gold: Expr, given: Expr) -> bool:
+    """Say whether two exact numbers have a difference that math-verify rounds away, as 3 - 3⁻⁹⁹ and 3 - 3⁻⁹⁸ have."""
+    if gold.free_symbols or given.free_symbols or gold.has(Float) or given.has(Float):
+        return False
+    difference = Add(gold, Mul(-1, given)).doit()
+    if isinstance(difference, Rational):
+        return difference != 0
+    value = _value(difference, {}, most_digits=FAR_BEHIND)
+    return value is not None and value != 0
+
+
+def _value(expression: Expr, at: Any, *, most_digits: int = 100) -> Any:
     """Evaluate to a number of any size, or `None` where there is none or all its digits cancelled out."""
     try:
-        parts = [Float(part) for part in expression.evalf(15, subs=at).as_real_imag()]
+        parts = [Float(part) for part in expression.evalf(15, subs=at, maxn=most_digits).as_real_imag()]
     except (TypeError, ValueError, ArithmeticError, AttributeError):
         return None
     if any(part._prec == 1 or not part.is_finite for part in parts):

@@ -45,7 +45,7 @@ _NAMED = "|".join(sorted((re.escape(name) for name in _NAMED_UNITS if len(name) 
 _BARE = rf"(?:(?:{_COUNTS}|(?:{_NAMED})(?:es|s)?|[{_LETTERS}])(?![a-zA-Z])){_POWER}"
 _BARE_TAIL = re.compile(rf"(?:(?<=[\d}})%])\s*|(?<=\\pi)\s+)(?P<unit>{_BARE}(?:{_BETWEEN}{_BARE})*)$")
 _LONGEST_TAIL = 100  # characters; looking for units further back would only cost time
-_CONNECTIVES = re.compile(r"\b(?:or|and|if|for|where|when|mod|with|is|to|than|base)\b|[=<>]")
+_CONNECTIVES = re.compile(r"\b(?:or|and|if|for|where|when|mod|with|is|to|than|base|not?|least|most)\b|[=<>]")
 _TEXT = re.compile(r"\\text\{((?:[^{}]|\{[^{}]*\})*)\}")
 _DEGREES = re.compile(r"°|\s+degrees?\b")
 _TEMPERATURE = re.compile(r"\s*(?:\\text\{\s*)?°\s*(?:\\text\{\s*)?(?P<scale>[CF])\s*\}?$")
@@ -55,6 +55,10 @@ _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
 _NUMBER_ALONE = re.compile(r"[+-]?(?:[\d./%\s{}()^]|(?<=\{)[+-]|\\(?:frac|sqrt|pi|times|cdot)(?![a-zA-Z]))+")
 _FACTOR = re.compile(r"(?P<over>/|\bper\b)?[\s.]*(?P<name>[^\W\d_]+)\s*(?:\^\s*\{?\s*(?P<power>[-+]?\d+)\s*\}?)?")
 _FACTOR_GAP = re.compile(r"\\(?:cdot|times)(?![a-zA-Z])")
+_OPPOSITES = (
+    ("left", "right"), ("up", "down"), ("above", "below"), ("north", "south"), ("east", "west"), ("before", "after"),
+    ("increase", "decrease"), ("profit", "loss"), ("bc", "ad"), ("clockwise", "counterclockwise"),
+)  # fmt: skip
 _POWER_WORDS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 
 
@@ -72,8 +76,11 @@ class Unit:
         return self.symbol.isalpha()
 
     def contradicts(self, other: "Unit") -> bool:
-        """Say whether both are known measures, and different ones."""
-        return self.known and other.known and self.symbol != other.symbol
+        """Say whether both are known measures and different ones, or name opposites (`5 km north`, `5 km south`)."""
+        if self.known and other.known:
+            return self.symbol != other.symbol
+        words, others = set(self.symbol.split()), set(other.symbol.split())
+        return any({one, two} <= words ^ others and (one in words) != (two in words) for one, two in _OPPOSITES)
 
 
 def split_unit(latex: str) -> tuple[str, Unit | None]:
