@@ -12,8 +12,10 @@ from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judg
 from mada.pipeline.cast import Member, adapter_folder, models_of
 from mada.pipeline.evaluations import contest_of_file
 from mada.problems import BENCHMARKS
+from mada.recipe import Recipe
 from mada.recipe.evaluation_file import EvaluationRecipe, evaluation_of, load_evaluation
 from mada.recipe.sections import ModelSection
+from mada.run import Run
 from mada.team.settings import DebateSettings
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -208,6 +210,8 @@ def test_the_papers_public_baselines(tmp_path, monkeypatch):
 
 def test_a_run_that_has_not_trained_its_adapter_is_told_from_one_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    with Run.open(tmp_path / "runs" / "half", Recipe()):
+        pass
     adapter(tmp_path / "runs" / "half" / "adapters" / "generator-1", 10)
     (tmp_path / "runs" / "half" / "adapters" / "generator-1" / "adapter_config.json").touch()
     names = ["half/adapters/generator-1", "half/adapters/critic-1", "none/adapters/generator-1"]
