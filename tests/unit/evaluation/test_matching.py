@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mada.errors import EvaluationError
 from mada.evaluation.kinds import judged, vote_of
 from mada.evaluation.matching import BudgetLedger, blocks
+from mada.evaluation.plan import Match
 from mada.evaluation.scores import Score
 
 
@@ -41,7 +42,7 @@ def ledger(*scores, price=None):
     return made
 
 
-def matched(*agents, match="tokens"):
+def matched(*agents, match: Match = "tokens"):
     return vote_of("matched", "Matched", agents, matched_to="debate", match=match)
 
 
