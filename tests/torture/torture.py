@@ -65,6 +65,7 @@ max_new_tokens = 32
 benchmarks = ["bench.jsonl"]
 seeds = 1
 problems = 4
+prompt_price = 0.2  # a measured one, and with it the size of a vote at equal cost, is another each time
 """
 RUN = ("run", "recipe.toml", "--run", "run")
 MODEL = ("evaluate", "--model", "mada-nano", "--benchmarks", "bench.jsonl", "--problems", "3", "--seeds", "1",
