@@ -86,7 +86,7 @@ def refuse_gaps(run: Run, recipe: Recipe, *, before: str) -> None:
         if not run.stage(stage.name).is_done:
             raise RunError(
                 f"{before} needs the stage {stage.name}, which is not finished in {run.folder}; "
-                f"`mada run --run {run.folder} --until {stage.name}` does it"
+                f"`mada run --run {run.folder} --until {earlier[-1].name}` does it"
             )
 
 

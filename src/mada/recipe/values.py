@@ -93,6 +93,8 @@ def _source_to_text(value: Any) -> Any:
 
 def _sum_to_text(value: Any) -> Any:
     """Write a list of sources as a sum."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = _told(parse_table, value)  # an override is text
     if not isinstance(value, list) or not value:
         return _source_to_text(value)
     parts = [_source_to_text(one) for one in cast("list[Any]", value)]

@@ -196,7 +196,7 @@ def test_gaps_are_refused_with_what_to_do_about_them(tiny, opened, pretended):
         run_recipe(context.run, context.recipe, watch=context.watch, first="evaluate")
     assert str(caught.value) == (
         f"evaluate needs the stage critic-data, which is not finished in {context.run.folder}; "
-        f"`mada run --run {context.run.folder} --until critic-data` does it"
+        f"`mada run --run {context.run.folder} --until critics` does it"
     )
     assert [context.run.path(file).stat().st_mtime_ns for file in FILES["generators"]] == before
     refuse_gaps(context.run, context.recipe, before="critic-data")

@@ -13,7 +13,7 @@ from mada.problems.hub import HubName, read_hub_rows
 @pytest.fixture(autouse=True)
 def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    import datasets
+    import datasets.config
     import huggingface_hub
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
@@ -42,7 +42,7 @@ def test_rows_of_a_split_with_their_places(folder: Path) -> None:
 
 
 def test_reading_draws_no_bar_and_leaves_others_theirs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    import datasets
+    import datasets.config
 
     list(read_hub_rows(HubName(str(folder), split="train")))
     assert capfd.readouterr() == ("", "")

@@ -55,6 +55,11 @@ def test_there_are_recipes():
     assert FOLDER / "paper.toml" in RECIPES
 
 
+def test_the_quickstart_computes_with_one_thread():
+    """Two wait for each other wherever something else needs the cores: see docs/performance.md."""
+    assert load_recipe(FOLDER / "quickstart.toml").engine.threads == 1
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: str(path.relative_to(FOLDER)))
 def test_every_committed_recipe_loads_and_has_a_name(path):
     assert load_recipe(path).name != "unnamed"

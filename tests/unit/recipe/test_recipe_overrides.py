@@ -55,6 +55,13 @@ def test_values(text, expected):
     assert type(found) is type(expected)
 
 
+def test_a_sum_of_sources_may_be_a_list():
+    recipe = load_recipe(None, overrides=['data.train=["a.jsonl", {path = "b.csv", answer = "sol"}]'])
+    assert recipe.data.train == 'a.jsonl + b.csv{answer = "sol"}'
+    with pytest.raises(RecipeError, match="TOML"):
+        load_recipe(None, overrides=['data.train=["a.jsonl"'])
+
+
 def test_an_inline_table_sets_only_what_it_names():
     recipe = load_recipe(None, overrides=["lora={rank=8, dropout=0}", "data={columns={id='x'}, subset_size=5}"])
     assert recipe.lora.model_dump() == {"rank": 8, "alpha": 128.0, "dropout": 0.0, "targets": "all-linear"}
