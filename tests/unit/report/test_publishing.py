@@ -147,12 +147,12 @@ def test_every_form_has_the_same_tables_with_the_same_numbers(make, plan, scores
         *("How it was made", "The paper&#x27;s tables", "Recipe and manifest", "Debates"),
     ]
     text = (run.folder / "report.md").read_text(encoding="utf-8")
-    assert text.startswith("# tiny\n\none agent: 37.5(12.5) % of its verdicts are right; ")
+    assert text.startswith("# tiny\n\none agent: 37.5 ± 12.5 % of its verdicts are right; ")
     # Examples are for those who have no browser of all debates.
     assert "## Debates to read" in text
     assert "The paper" not in text
     assert "manifest" not in text
-    assert '<div class="lead" dir="auto"><p>one agent: 37.5(12.5) % of its verdicts are right; ' in page
+    assert '<div class="lead" dir="auto"><p>one agent: 37.5 ± 12.5 % of its verdicts are right; ' in page
     assert re.search("<p>Run <code>first</code>, seed 17, recipe <code>[0-9a-f]{12}</code>, begun ", page)
     assert set(re.findall('<figure class="chart" id="figure-([a-z]+)">', page)) == FIGURES
     # The same records give the same bytes.
