@@ -59,6 +59,7 @@ _OPPOSITES = (
     ("left", "right"), ("up", "down"), ("above", "below"), ("north", "south"), ("east", "west"), ("before", "after"),
     ("increase", "decrease"), ("profit", "loss"), ("bc", "ad"), ("clockwise", "counterclockwise"),
 )  # fmt: skip
+_NO_LETTER, _NO_DIGIT = re.compile(r"[^a-z]"), re.compile(r"[^\d-]")
 _POWER_WORDS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 
 
@@ -76,9 +77,11 @@ class Unit:
         return self.symbol.isalpha()
 
     def contradicts(self, other: "Unit") -> bool:
-        """Say whether both are known measures and different ones, or name opposites (`5 km north`, `5 km south`)."""
+        """Say whether both are known measures and different ones, or they name other powers or opposites."""
         if self.known and other.known:
             return self.symbol != other.symbol
+        if _NO_LETTER.sub("", self.symbol) == _NO_LETTER.sub("", other.symbol):
+            return _NO_DIGIT.sub("", self.symbol) != _NO_DIGIT.sub("", other.symbol)
         words, others = set(self.symbol.split()), set(other.symbol.split())
         return any({one, two} <= words ^ others and (one in words) != (two in words) for one, two in _OPPOSITES)
 
