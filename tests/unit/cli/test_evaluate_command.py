@@ -264,7 +264,7 @@ def test_ablations_and_rivals_in_one_command(finished, tmp_path):
     assert (folder / "ablations" / "report" / "tables" / "ablations.tex").is_file(), "the paper's Table 4"
     assert "completions asked for" in printed
     assert "in money" in printed
-    assert by_name["rounds-1"].accuracy == by_name["generators"].accuracy
+    assert by_name["rounds-1"].mean == by_name["generators"].mean
     assert len(by_name["agents-1+1"].system.members) == len(by_name["homogeneous"].system.members) == 4
     assert [by_name[name].calls for name in ("rounds-1", "rounds-3", "agents-1+1", "homogeneous")] == [2, 6, 2, 4]
     # The team's own samples were there.
