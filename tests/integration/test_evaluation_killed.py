@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -137,8 +138,8 @@ def leave_halves(run: Path) -> None:
 
 
 def rows(shown: str) -> list[str]:
-    """The rows of the tables in the terminal."""
-    found = [line for line in shown.splitlines() if line.strip().startswith(("single: ", "vote ", "judge ", "debate "))]
+    """The rows of the tables in the terminal, which begin with a system's number."""
+    found = [line for line in shown.splitlines() if re.match(r"\s*\d (single: |vote |judge |debate )", line)]
     assert len(found) >= 4
     return found
 
