@@ -5,6 +5,7 @@ Commands import what they need inside their bodies, so `mada --help` stays fast.
 
 import signal
 import sys
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -55,13 +56,18 @@ def options(
 def end_like_ctrl_c() -> None:
     """Let SIGTERM (schedulers, `kill`) and SIGHUP (a closed terminal) stop a command as Ctrl-C does.
 
-    One that is ignored, as SIGHUP under `nohup`, stays so.
+    One that is ignored, as SIGHUP under `nohup`, stays so. So does SIGINT, as in a script's background; there it is
+    blocked instead, because asyncio ends a stage in good order only where SIGINT has its usual handler.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def interrupt(*_: object) -> None:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):
             raise KeyboardInterrupt
-        signal.raise_signal(signal.SIGINT)
+        handler(number, frame)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mada.cli.runs_table import state_of
 from mada.cli.terminal import safe
 from mada.cli.training_view import duration, sparkline
+from mada.report.numbers import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +52,8 @@ def _print_training(source: "Source", screen: "Console") -> None:
         values = [point.value for curve in curves for point in curve.rollouts]
         low, high = min(values, default=0.0), max(values, default=0.0)
         steps = max((point.step for curve in curves for point in curve.rollouts), default=0)
-        course = f"accuracy of rollouts over {steps} steps, between {_percent(low)} and {_percent(high)}"
+        span = f"between {_percent(low)} and {_percent(high)}"
+        course = f"accuracy of rollouts over {counted(steps, 'step')}, {span}"
         screen.print()
         screen.print(f"{role}: {course if values else 'no rollouts yet'}")
         width = max(len(curve.agent) for curve in curves)
