@@ -73,7 +73,7 @@ def read_outcome(folder: Path) -> Outcome:
     assert team.improves is not None
     assert team.damages is not None
     started = float(str(data.summary["generator accuracy"]))
-    return Outcome(team.accuracy.mean, team.verdict.mean, team.improves, team.damages, started)
+    return Outcome(team.mean.average.mean, team.verdict.average.mean, team.improves, team.damages, started)
 
 
 def interval(values: list[float]) -> tuple[float, float]:

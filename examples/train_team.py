@@ -103,7 +103,7 @@ async def train(folder: Path, steps: int) -> None:
     if was_finished:
         print(f"{folder} is finished: all {steps} steps were taken before. For another training, name another --run.")
     show_accuracies(result)
-    await show_replies(result, stack, engine, task.validation[0], base.tokenizer)
+    await show_replies(result, stack, engine, task.validation_of(AGENTS[0])[0], base.tokenizer)
     await engine.close()
 
 

@@ -55,6 +55,7 @@ max_new_tokens = 96
 benchmarks = ["abacus-easy", "abacus-medium"]
 seeds = 2
 problems = 2
+prompt_price = 0.5
 """
 STAGES = ("split", "generators", "critic-data", "critics", "evaluate", "report")
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -163,11 +164,12 @@ def test_the_table_that_is_printed_is_that_of_the_scores(finished):
     assert summary is not None
     rows = headline_table(summary).rows
     titles = tuple(row[0].text for row in rows)
-    lines = [line for line in table_of(finished.printed).splitlines() if line.startswith(titles)]
+    table = table_of(finished.printed).partition("\n\nPercent")[0]
+    lines = [line for line in table.splitlines() if line.startswith(titles)]
     assert titles[-1] == f"{len(rows)} MADA debate"
     for line, row in zip(lines, rows, strict=True):
         assert line.split() == " ".join(f"{cell.text} {cell.stars}" for cell in row).split()
-    assert len(rows) == 7
+    assert len(rows) == 9
     assert re.search(r"\d ± \d", lines[-1]), "a standard error"
 
 
@@ -246,7 +248,7 @@ def test_a_run_that_was_stopped_in_the_evaluation_goes_on_with_its_folder_alone(
     kept = scores.read_bytes().splitlines(keepends=True)[:12]
     scores.write_bytes(b"".join(kept))
     printed = mada("run", "--run", copied)
-    assert "evaluate: 12 of 56" in printed
+    assert "evaluate: 12 of 72" in printed
     assert scores.read_bytes().startswith(b"".join(kept))
     assert lines(copied, "scores") == lines(finished.folder, "scores")
     assert lines(copied, "transcripts") == lines(finished.folder, "transcripts")

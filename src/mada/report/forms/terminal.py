@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-LONGEST_TITLE, SHORT_TITLE = 32, 24
+LONGEST_TITLE, SHORT_TITLE = 34, 24
 """Wider text is folded, so that numbers keep their room; still shorter where that makes fewer tables."""
 _GAP = 2
 _WIDEST_TEXT = 160
