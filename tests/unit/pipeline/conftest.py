@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from factories import TINY_RECIPE
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
 from mada.models.engines import EngineStatistics
@@ -17,42 +18,6 @@ from mada.pipeline.observing import SilentRunObserver
 from mada.problems import load_problems
 from mada.recipe import load_recipe
 from mada.run import Run
-
-RECIPE = """
-name = "tiny"
-[model]
-name = "mada-nano"
-window = 512
-[data]
-subset_size = 6
-validation_size = 4
-decontaminate = ["abacus-easy"]
-[team]
-generators = 3
-critics = 3
-rounds = 2
-[lora]
-rank = 4
-alpha = 8
-[grading]
-workers = 1
-[training]
-batch_size = 8
-group_size = 4
-max_new_tokens = 64
-steps = 2
-validate_every = 2
-checkpoint_every = 1
-[engine]
-rows = 64
-[inference]
-max_new_tokens = 96
-[evaluation]
-benchmarks = ["abacus-easy", "abacus-medium"]
-seeds = 2
-problems = 2
-prompt_price = 0.1
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +48,7 @@ def tiny(tmp_path, problems_file):
 
     def make(*overrides):
         file = tmp_path / "tiny.toml"
-        file.write_text(RECIPE)
+        file.write_text(TINY_RECIPE)
         return load_recipe(file, overrides=[f"data.train={problems_file}", *overrides])
 
     return make

@@ -1,0 +1,101 @@
+"""What many tests make: tiny random models, adapters that do something, and a tiny recipe. Import it by name."""
+
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    GemmaConfig,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+    SmolLM3Config,
+)
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 61,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+CONFIGS = {
+    "qwen2": lambda: Qwen2Config(**SIZES),
+    "qwen3": lambda: Qwen3Config(**SIZES, head_dim=8),
+    "llama": lambda: LlamaConfig(**SIZES),
+    "smollm": lambda: LlamaConfig(**SIZES, tie_word_embeddings=True, rms_norm_eps=1e-5),
+    "smollm3": lambda: SmolLM3Config(**SIZES, no_rope_layer_interval=2),
+    "gemma": lambda: GemmaConfig(**SIZES, head_dim=8),
+    "gemma2": lambda: Gemma2Config(
+        **SIZES, head_dim=8, sliding_window=4, query_pre_attn_scalar=8, final_logit_softcapping=0.5
+    ),
+    "mistral": lambda: MistralConfig(**SIZES, sliding_window=4),
+}
+
+
+def tiny_model(architecture: str = "qwen2", *, seed: int = 0, **changes: Any):
+    """Make a tiny random model of an architecture."""
+    torch.manual_seed(seed)
+    config = CONFIGS[architecture]()
+    for name, value in changes.items():
+        setattr(config, name, value)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:  # biases and norms are born alike
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+            else:
+                parameter.mul_(3)
+    return model
+
+
+def fill_adapters(stack, *, seed: int = 1, scale: float = 0.2) -> None:
+    """Give every agent of a stack an adapter that does something."""
+    generator = torch.Generator().manual_seed(seed)
+    for agent in stack.agents:
+        own = stack.tensors(agent)
+        stack.assign(agent, {name: torch.randn(one.shape, generator=generator) * scale for name, one in own.items()})
+
+
+TINY_RECIPE = """
+name = "tiny"
+[model]
+name = "mada-nano"
+window = 512
+[data]
+subset_size = 6
+validation_size = 4
+decontaminate = ["abacus-easy"]
+[team]
+generators = 3
+critics = 3
+rounds = 2
+[lora]
+rank = 4
+alpha = 8
+[grading]
+workers = 1
+[training]
+batch_size = 8
+group_size = 4
+max_new_tokens = 64
+steps = 2
+validate_every = 2
+checkpoint_every = 1
+[engine]
+rows = 64
+[inference]
+max_new_tokens = 96
+[evaluation]
+benchmarks = ["abacus-easy", "abacus-medium"]
+seeds = 2
+problems = 2
+prompt_price = 0.1
+"""
