@@ -1,5 +1,6 @@
-"""What many tests make: tiny random models, adapters that do something, and a tiny recipe. Import it by name."""
+"""What many tests make: tiny models, adapters that do something, tokenizers, a tiny recipe. Import it by name."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,7 +10,9 @@ from transformers import (
     GemmaConfig,
     LlamaConfig,
     MistralConfig,
+    PreTrainedTokenizerFast,
     Qwen2Config,
+    Qwen2ForCausalLM,
     Qwen3Config,
     SmolLM3Config,
 )
@@ -56,12 +59,60 @@ def tiny_model(architecture: str = "qwen2", *, seed: int = 0, **changes: Any):
     return model
 
 
+def tiny_qwen2(vocabulary: int, *, seed: int = 0, **sizes: Any) -> Any:
+    """Make a Qwen2 straight from its configuration; `initializer_range` far from 0 makes errors show."""
+    torch.manual_seed(seed)
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return Qwen2ForCausalLM(Qwen2Config(vocab_size=vocabulary, **{**shape, "num_key_value_heads": 2, **sizes})).eval()
+
+
 def fill_adapters(stack, *, seed: int = 1, scale: float = 0.2) -> None:
     """Give every agent of a stack an adapter that does something."""
     generator = torch.Generator().manual_seed(seed)
     for agent in stack.agents:
         own = stack.tensors(agent)
         stack.assign(agent, {name: torch.randn(one.shape, generator=generator) * scale for name, one in own.items()})
+
+
+def word_tokenizer(words: int = 50):
+    """Make a tokenizer of `<pad> <s> </s> <unk> w0 w1 …`, split at spaces."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    known = ["<pad>", "<s>", "</s>", "<unk>", *(f"w{number}" for number in range(words))]
+    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(known)}, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()  # type: ignore[assignment]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def byte_tokenizer(template: str | None = CHAT_TEMPLATE):
+    """Make a tokenizer that knows every byte and three tokens of a chat."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE({letter: index for index, letter in enumerate(alphabet)}, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)  # type: ignore[assignment]
+    inner.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|end|>", chat_template=template)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|user|>", "<|assistant|>"]})
+    return tokenizer
+
+
+def save_chat_model(folder: Path, **sizes: Any) -> Path:
+    """Save a tiny random chat model with a byte tokenizer as a folder that `load_base` takes."""
+    tokenizer = byte_tokenizer()
+    tokenizer.save_pretrained(folder)
+    model = tiny_qwen2(len(tokenizer), **{"max_position_embeddings": 4096, "initializer_range": 0.3, **sizes})
+    model.generation_config.eos_token_id = [tokenizer.eos_token_id, 7]
+    model.save_pretrained(folder)
+    return folder
 
 
 TINY_RECIPE = """
