@@ -147,5 +147,5 @@ def explaining(path: Path, *, only: frozenset[int] | None = None, kept: str | No
             kept = "the previous file is untouched" if path.is_file() else "no file was left behind"
         raise RunError(
             f"{path} could not be written: {error.strerror or error}; {kept}. "
-            "Make room or mend access, then start again"
+            "Free disk space or fix permissions, then rerun"
         ) from error

@@ -15,8 +15,9 @@ import pytest
 from pydantic import BaseModel
 
 import mada.run.manifest
+from mada.atomic import replace_text
 from mada.errors import RunError
-from mada.run import Run, replace_text
+from mada.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
@@ -74,7 +75,7 @@ def sent(write_end: int, number: int) -> None:
 
 
 @pytest.fixture(autouse=True)
-def quick_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: None)
 
 

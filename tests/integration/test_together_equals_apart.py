@@ -24,7 +24,7 @@ from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.recipe.training import TrainingSettings
-from mada.run.records import StoredRecords
+from mada.run import StoredRecords
 
 AGENTS = ("generator-1", "generator-2", "generator-3")
 """Each agent's seed of its first adapter: an agent alone must start where it started among others."""

@@ -58,7 +58,7 @@ def test_it_is_stopped_goes_on_and_is_then_finished(tmp_path: Path) -> None:
 
     other = run("--run", "team", "--steps", "26", folder=tmp_path)
     assert other.returncode == 2
-    assert "steps: stored 25, given 26" in other.stderr
+    assert "steps  25  →  26" in other.stderr
     assert "Traceback" not in other.stderr
 
 

@@ -11,6 +11,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "mada"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "digest": set(),
+    "difference": set(),
     "atomic": set(),
     "seeds": set(),
     "concurrency": set(),
@@ -38,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 TOP = {"cli", "serving", "cluster", "__main__", "__init__"}
-OPEN_TO_ALL = {"errors", "digest", "atomic", "seeds", "concurrency", "__init__"}
+OPEN_TO_ALL = {"errors", "digest", "difference", "atomic", "seeds", "concurrency", "__init__"}
 HEAVY = {
     *("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "peft", "accelerate", "datasets"),
     *("sympy", "math_verify", "pyarrow", "matplotlib", "scipy"),

@@ -244,7 +244,7 @@ def _to_do(
 ) -> list[str]:
     """Return the stages that are not finished, not to be taken from another run, or to be done again."""
     from mada.pipeline.borrowing import shared_stages
-    from mada.run.stages import mark_path
+    from mada.run.folder import mark_path
 
     again = stage_names(recipe, first=first) if first else ()
     taken = shared_stages(recipe) if lender else ()

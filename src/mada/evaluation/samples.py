@@ -23,7 +23,7 @@ from mada.errors import RunError
 from mada.evaluation.sharing import Wish
 from mada.models.engines import Completion, Sampling, Stop
 from mada.run import Records, Run, StoredRecords
-from mada.run.json_text import is_json
+from mada.run.jsonl import is_json
 
 SAMPLES = "samples"
 """The name of the records in a run."""

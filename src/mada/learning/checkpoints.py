@@ -23,14 +23,14 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from mada.difference import differences, format_differences
 from mada.digest import digest_of
 from mada.errors import LearningError
 from mada.learning.best import BestAdapter, damaged_adapter
 from mada.learning.whole_folders import remove_folder, writing_folder
 from mada.models.adapters import AdapterStack
-from mada.run.differences import differences, listed
-from mada.run.json_text import json_text
-from mada.run.surroundings import package_versions
+from mada.run.environment import package_versions
+from mada.run.jsonl import json_text
 
 FOLDER = "checkpoints"
 _STATE, _ADAPTERS, _OPTIMIZER = "state.json", "adapters.safetensors", "optimizer.safetensors"
@@ -165,7 +165,7 @@ def refuse_other_training(stored: Mapping[str, JsonValue], given: Mapping[str, J
     found = differences(stored, given)
     if found:
         raise LearningError(
-            f"{folder} holds a training with other settings:\n{listed(found)}\n"
+            f"{folder} holds a training with other settings (stored → given):\n{format_differences(found)}\n"
             "Go on with the stored ones, or train in another folder"
         )
 

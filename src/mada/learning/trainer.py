@@ -30,8 +30,8 @@ from mada.learning.update_report import UpdateReport
 from mada.models.adapters import AdapterStack
 from mada.models.engines import Engine, Sampling
 from mada.recipe.training import TrainingSettings
-from mada.run.lock import Lock
-from mada.run.stored import accessible
+from mada.run.folder import accessible
+from mada.run.lock import lock_folder
 from mada.seeds import seed_for
 
 
@@ -286,7 +286,7 @@ def _refuse_stale(groups: Sequence[Group], stack: AdapterStack, *, where: str) -
 @contextmanager
 def _locked(folder: Path) -> Generator[None]:
     """Keep other processes out of the folder: two trainings in one would both be lost."""
-    lock = Lock(folder)
+    lock = lock_folder(folder)
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from mada.difference import format_differences
 from mada.errors import RunError
 from mada.pipeline.borrowing import borrow_stages
 from mada.pipeline.context import Context
@@ -17,10 +18,9 @@ from mada.pipeline.outline import RESULTS, stage_names, touched_stages
 from mada.pipeline.stages import StageOfMethod, chosen, from_stage, has_begun
 from mada.recipe import Recipe
 from mada.run import Run, StoredRun
-from mada.run.differences import listed
+from mada.run.folder import accessible
 from mada.run.manifest import FILE as MANIFEST
 from mada.run.manifest import recipe_differences
-from mada.run.stored import accessible
 
 Work = Callable[[], Awaitable[dict[str, JsonValue]]]
 """Does a part of a run, and returns what there is to say of it."""
@@ -74,7 +74,7 @@ def changed_keys(folder: Path, recipe: Recipe, *, first: str | None, command: st
     again = next(name for name in stage_names(recipe) if name in touched)
     different = [one for one in found if one.key in keys]
     raise RunError(
-        f"{folder} was started with another recipe:\n{listed(different)}\n"
+        f"{folder} was started with another recipe (stored → given):\n{format_differences(different)}\n"
         f"This changes {', '.join(begun)}. To do that again and keep what comes before: {command} --from {again}"
     )
 

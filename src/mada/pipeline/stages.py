@@ -20,7 +20,7 @@ from mada.pipeline.split import PROBLEMS, SPLIT_FILE, split
 from mada.pipeline.training import critics, generators
 from mada.recipe import Recipe
 from mada.report.reading import CRITIC_EXAMPLES
-from mada.run.stages import mark_path
+from mada.run.folder import mark_path
 
 
 @dataclass(frozen=True, slots=True)

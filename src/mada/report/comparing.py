@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import cast
 
+from mada.difference import ABSENT
 from mada.evaluation.statistics import welch
 from mada.evaluation.summary import Summary, SystemSummary, summary_of
 from mada.report.document import Block, Cell, Column, Section, Table, paragraph, row
@@ -28,8 +29,7 @@ from mada.report.numbers import NOTHING, counted, duration, points_text, share_t
 from mada.report.reading import ROLES, Source
 from mada.report.sections.entries import SPREAD, accuracy, difference, figure_place
 from mada.report.training import TrainingOutcome, read_outcomes
-from mada.run import ABSENT
-from mada.run.surroundings import Hardware
+from mada.run.environment import Hardware
 
 LONGEST_VALUE = 60
 CONTEXT = 12

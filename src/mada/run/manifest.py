@@ -1,8 +1,7 @@
-"""The manifest: what a run is, and under which circumstances each of its sessions ran.
+"""The manifest: what a run is, and what each of its sessions ran with.
 
-`manifest.json` holds the resolved recipe once, and one session per time a process opened the run, so a run
-resumed on another machine or with another version shows both. A session without an end was killed, or is
-running now.
+`manifest.json` holds the resolved recipe once, and one session per time a process opened the run, so a run resumed on
+another machine or with another version shows both. A session without an end was killed, or is running now.
 """
 
 import json
@@ -17,11 +16,10 @@ from typing import Any, Self, cast
 from pydantic import BaseModel, Field, JsonValue, ValidationError, computed_field
 
 from mada.atomic import replace_text
+from mada.difference import ABSENT, Difference, differences, format_differences
 from mada.digest import digest_of
 from mada.errors import RunError
-from mada.run.differences import ABSENT, Difference, differences, listed
-from mada.run.json_text import json_text
-from mada.run.surroundings import (
+from mada.run.environment import (
     Commit,
     Frozen,
     Hardware,
@@ -30,6 +28,7 @@ from mada.run.surroundings import (
     current_hardware,
     package_versions,
 )
+from mada.run.jsonl import json_text
 
 FORMAT = 1
 FILE = "manifest.json"
@@ -40,18 +39,20 @@ class Session(Frozen):
 
     started_at: datetime
     ended_at: datetime | None = None
-    ended_by: str | None = None  # the exception's type when one ended the session
+    ended_by: str | None = None
+    """The type of the exception that ended it, if one did."""
     host: str
     pid: int
     command: tuple[str, ...]
     versions: dict[str, str]
     commit: Commit | None
     hardware: Hardware
-    changes: dict[str, JsonValue] = Field(default_factory=dict)  # what this session had otherwise than the recipe
+    changes: dict[str, JsonValue] = Field(default_factory=dict)
+    """Fields that this session had otherwise than the recipe."""
 
     @classmethod
-    def begun_now(cls, changes: Mapping[str, JsonValue] | None = None) -> Self:
-        """This process's session, starting now."""
+    def begin(cls, changes: Mapping[str, JsonValue] | None = None) -> Self:
+        """Return this process's session, starting now."""
         return cls(
             changes=dict(changes or {}),
             started_at=datetime.now(UTC),
@@ -90,94 +91,74 @@ class Manifest(Frozen):
 
     @classmethod
     def of(cls, name: str, recipe: dict[str, JsonValue]) -> Self:
-        """The manifest of a run that begins now."""
-        return cls(
-            name=name,
-            seed=cast("int", recipe["seed"]),
-            recipe_digest=digest_of(recipe),
-            recipe=recipe,
-            sessions=(Session.begun_now(),),
-        )
+        """Return the manifest of a run that begins now."""
+        return cls(name=name, sessions=(Session.begin(),), **_of_recipe(recipe))
 
     def resumed(self, changes: Mapping[str, JsonValue] | None = None) -> Self:
-        """With a session more, in which some fields of the recipe are others."""
-        return self.model_copy(update={"sessions": (*self.sessions, Session.begun_now(changes))})
+        """Return it with another session, in which some fields of the recipe have other values."""
+        return self.model_copy(update={"sessions": (*self.sessions, Session.begin(changes))})
+
+    def ended(self, *, by: str | None) -> Self:
+        """Return it with the latest session ended now."""
+        last = self.sessions[-1].model_copy(update={"ended_at": datetime.now(UTC), "ended_by": by})
+        return self.model_copy(update={"sessions": (*self.sessions[:-1], last)})
 
     def with_recipe(self, recipe: dict[str, JsonValue]) -> Self:
-        """With another recipe from now on."""
-        seed = cast("int", recipe["seed"])
-        return self.model_copy(update={"seed": seed, "recipe_digest": digest_of(recipe), "recipe": recipe})
+        """Return it with another recipe."""
+        return self.model_copy(update=_of_recipe(recipe))
 
     def changed_inputs(self, inputs: Mapping[str, str]) -> list[str]:
-        """Return the names of inputs that any stage has known with another digest."""
+        """Return the names of inputs that earlier stages read with another digest."""
         known = {(name, digest) for stage in self.inputs.values() for name, digest in stage.items()}
         names = {name for name, _ in known}
         return [name for name, digest in inputs.items() if name in names and (name, digest) not in known]
 
-    def with_inputs(self, stage: str, inputs: Mapping[str, str]) -> Self:
-        """With the inputs of a stage added to those that it has."""
-        own = {**self.inputs.get(stage, {}), **inputs}
-        return self.model_copy(update={"inputs": {**self.inputs, stage: own}})
 
-    def without_inputs(self, stage: str) -> Self:
-        """Without the inputs of a stage that is to be done again."""
-        return self.model_copy(update={"inputs": {name: own for name, own in self.inputs.items() if name != stage}})
-
-    def ended(self, *, by: str | None) -> Self:
-        """With the latest session ended now."""
-        last = self.sessions[-1].model_copy(update={"ended_at": datetime.now(UTC), "ended_by": by})
-        return self.model_copy(update={"sessions": (*self.sessions[:-1], last)})
+def _of_recipe(recipe: dict[str, JsonValue]) -> dict[str, Any]:
+    return {"seed": recipe["seed"], "recipe_digest": digest_of(recipe), "recipe": recipe}
 
 
 def plain_recipe(recipe: BaseModel) -> dict[str, JsonValue]:
-    """The recipe as the JSON values that the manifest keeps."""
+    """Return a recipe as the JSON values that the manifest keeps."""
     plain = recipe.model_dump(mode="json")
     if type(plain.get("seed")) is not int:
-        raise TypeError(
-            f"a run's recipe needs a whole number 'seed'; {type(recipe).__name__} has {plain.get('seed')!r}"
-        )
+        raise TypeError(f"a run's recipe needs an integer 'seed'; {type(recipe).__name__} has {plain.get('seed')!r}")
     return json.loads(json_text(plain, subject="the recipe"))
 
 
-def recipe_differences(stored: dict[str, JsonValue], recipe: BaseModel) -> tuple[Difference, ...]:
-    """Where the given recipe departs from the stored one.
+def recipe_differences(stored: dict[str, JsonValue], recipe: BaseModel) -> list[Difference]:
+    """Return where the given recipe departs from the stored one.
 
-    A field that mada gained after the run began counts as stored with its default, so a run survives an
-    upgrade; the default of a new field must therefore mean what mada did without it. Giving it another value
-    is a difference. A field that mada has lost since is one too, because its effect cannot be had any more.
+    A field that was added after the run began counts as stored with its default, so a run survives an upgrade; the
+    default of a new field must therefore mean what happened without it. A field that was removed is a difference.
     """
     try:
         completed = plain_recipe(type(recipe).model_validate_json(json.dumps(stored)))
     except ValidationError:
         completed = stored
-    # A model that ignores unknown fields drops those it has lost; they are put back to be seen.
-    return differences(_with_lost_fields(completed, stored), plain_recipe(recipe))
+    return differences(completed, plain_recipe(recipe))
 
 
-def refuse_other_recipe(
+def allowed_changes(
     folder: Path, stored: dict[str, JsonValue], recipe: BaseModel, *, changed: Collection[str] = ()
 ) -> dict[str, JsonValue]:
-    """Raise with the list of differences unless the recipe is the stored one, and return those that may be.
+    """Return the fields in which a recipe departs from the stored one, or raise if a run may not go on with them.
 
-    A recipe's class names in CHANGEABLE the keys that decide how a run is computed and not what: who ran out of memory
-    must be able to go on with fewer rows. `changed` are further keys that nothing in the folder depends on.
+    Allowed are the keys in the recipe's CHANGEABLE, which decide how a run is computed and not what, and `changed`,
+    on which nothing in the folder depends.
     """
     found = recipe_differences(stored, recipe)
-    refused = [one for one in found if one.key not in changed and not _may_change(one.key, recipe)]
+    refused = [one for one in found if one.key not in changed and not is_changeable(one.key, recipe)]
     if refused:
         raise RunError(
-            f"{folder} was started with another recipe:\n{listed(refused)}\n"
-            "Give it the stored recipe to continue it, or start the new one in another folder"
+            f"{folder} was started with another recipe (stored → given):\n{format_differences(refused)}\n"
+            "Continue it with the stored recipe, or start the new one in another folder"
         )
-    return {one.key: None if one.given is ABSENT else cast("JsonValue", one.given) for one in found}
+    return {one.key: None if one.right is ABSENT else cast("JsonValue", one.right) for one in found}
 
 
-def other_keys(stored: dict[str, JsonValue], recipe: BaseModel) -> tuple[str, ...]:
-    """Return the keys in which a recipe differs from the stored one and that are not CHANGEABLE."""
-    return tuple(one.key for one in recipe_differences(stored, recipe) if not _may_change(one.key, recipe))
-
-
-def _may_change(key: str, recipe: BaseModel) -> bool:
+def is_changeable(key: str, recipe: BaseModel) -> bool:
+    """Whether a run may go on with another value of this key."""
     changeable: tuple[str, ...] = getattr(type(recipe), "CHANGEABLE", ())
     return any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in changeable)
 
@@ -189,50 +170,29 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The folder's manifest, or a RunError that says what is wrong with it."""
+    """Return the folder's manifest, or raise a RunError that says what is wrong with it."""
     path = folder / FILE
     try:
         plain = json.loads(path.read_bytes())
     except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}; mend its permissions or its disk") from error
+        raise RunError(f"{path} cannot be read: {error.strerror}; fix its permissions or its disk") from error
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"it is not JSON ({error})") from error
-    _refuse_other_format(path, plain)
-    try:
-        manifest = Manifest.model_validate(plain)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise _damaged(path, f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
-    if digest_of(manifest.recipe) != manifest.recipe_digest:
-        raise _damaged(path, "its recipe is not the one its digest was made of")
-    return manifest
-
-
-def _refuse_other_format(path: Path, plain: object) -> None:
     found = cast("dict[str, Any]", plain).get("format") if isinstance(plain, dict) else None
     if type(found) is not int:
         raise _damaged(path, "it has no format number")
     if found != FORMAT:
         which = "a newer" if found > FORMAT else "an older"
-        raise RunError(
-            f"{path} has format {found}, made by {which} mada; this one reads format {FORMAT}. "
-            "Use that version for this run, or start in another folder"
-        )
+        raise RunError(f"{path} has format {found}, made by {which} mada; use that version, or another folder")
+    try:
+        manifest = Manifest.model_validate(plain)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    if digest_of(manifest.recipe) != manifest.recipe_digest:
+        raise _damaged(path, "its recipe does not have its digest")
+    return manifest
 
 
 def _damaged(path: Path, reason: str) -> RunError:
-    return RunError(
-        f"{path} is damaged: {reason}. mada replaces this file as a whole, so another program or the disk "
-        "did this; restore it from a copy, or start in another folder"
-    )
-
-
-def _with_lost_fields(completed: dict[str, JsonValue], stored: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    kept = dict(completed)
-    for key, value in stored.items():
-        inner = kept.get(key)
-        if key not in kept:
-            kept[key] = value
-        elif isinstance(inner, dict) and isinstance(value, dict):
-            kept[key] = _with_lost_fields(inner, value)
-    return kept
+    return RunError(f"{path} is damaged: {reason}. Restore it from a copy, or start in another folder")

@@ -388,7 +388,7 @@ def test_generators_of_another_recipe_are_refused_before_anything_is_written(rec
         ),
         (["run", "tiny.toml", "tiny.toml"], "mada: got 2 recipe files (tiny.toml, tiny.toml), wanted one"),
         (["run", "seed=1"], "mada: got no recipe; give one"),
-        (["run", "seed=1", "--run", "old"], "mada: old was started with another recipe:\n  seed: stored 0, given 1\n"),
+        (["run", "seed=1", "--run", "old"], "mada: old was started with another recipe "),
         (["run", "sed=1", "--run", "old"], "mada: override 'sed=1': sed: "),
         (["run", "tiny.toml", "--until", "trainng"], "mada: 'trainng' is no stage; the stages are split, screen,"),
         (["run", "tiny.toml", "--from", "Split"], "mada: 'Split' is no stage; the stages are split, screen,"),
@@ -450,7 +450,7 @@ def test_the_command_in_the_message_does_again_what_depends_on_a_change_and_keep
 ):
     mada("run", recipe, "--run", tmp_path / "run", "--until", "critics")
     message = refused("run", recipe, "critics.steps=3", "--run", tmp_path / "run")
-    [difference] = [line for line in message.splitlines() if "critics.steps" in line and "stored" in line]
+    [difference] = [line for line in message.splitlines() if line.startswith("critics.steps")]
     assert "3" in difference
     assert recipe_in(tmp_path / "run").critics.steps is None
     kept = marks(tmp_path / "run")

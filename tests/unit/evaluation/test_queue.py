@@ -19,8 +19,7 @@ from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.queue import Queue
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
 from mada.problems import Problem
-from mada.run import Run
-from mada.run.records import Records
+from mada.run import Records, Run
 from mada.seeds import seed_for
 
 

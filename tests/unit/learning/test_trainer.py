@@ -24,7 +24,7 @@ from mada.models.adapters.peft_files import load_adapter
 from mada.models.engines import Completion, ScriptedEngine, ScriptedRequest
 from mada.models.engines.local import LocalEngine
 from mada.recipe.training import TrainingSettings
-from mada.run.lock import Lock
+from mada.run.lock import lock_folder
 from mada.seeds import rng, seed_for
 
 AGENTS = ("a", "b")
@@ -376,18 +376,18 @@ def test_a_training_that_is_done_is_not_done_again(tmp_path: Path) -> None:
 def test_other_settings_data_and_seeds_are_refused_by_name(tmp_path: Path) -> None:
     Setup(tmp_path).train()
     other = SETTINGS.model_copy(update={"learning_rate": 1e-3})
-    with pytest.raises(LearningError, match=r"settings\.learning_rate: stored 0\.01, given 0\.001"):
+    with pytest.raises(LearningError, match=r"settings\.learning_rate  0\.01  →  0\.001"):
         Setup(tmp_path, settings=other).train()
-    with pytest.raises(LearningError, match="seed: stored 9, given 10"):
+    with pytest.raises(LearningError, match="seed  9  →  10"):
         Setup(tmp_path, seed=10).train()
     task = TrainingTask({**PROMPTS, "b": PROMPTS["b"][:4]}, upper_half, VALIDATION)
-    with pytest.raises(LearningError, match=r"agents\.b\.prompts: stored"):
+    with pytest.raises(LearningError, match=r"agents\.b\.prompts "):
         Setup(tmp_path, task=task).train()
     Setup(tmp_path, settings=SETTINGS.model_copy(update={"keep_checkpoints": 5, "micro_batch_tokens": 64})).train()
 
 
 def test_two_trainings_never_share_a_folder(tmp_path: Path) -> None:
-    lock = Lock(tmp_path)
+    lock = lock_folder(tmp_path)
     with pytest.raises(RunError, match="is in use by process"):
         Setup(tmp_path).train()
     lock.release()

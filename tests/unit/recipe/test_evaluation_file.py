@@ -9,7 +9,7 @@ import pytest
 from mada.errors import RecipeError
 from mada.problems.known import BENCHMARKS
 from mada.recipe.evaluation_file import EvaluationRecipe, SystemSection, is_evaluation_file, load_evaluation
-from mada.run.manifest import refuse_other_recipe
+from mada.run.manifest import allowed_changes
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 EVERYTHING = """
@@ -157,9 +157,9 @@ def test_a_stored_recipe_reads_back_and_may_lack_what_mada_gained_since(tmp_path
     stored = recipe.model_dump(mode="json")
     assert EvaluationRecipe.model_validate_json(json.dumps(stored)) == recipe
     del stored["engine"]["kind"], stored["engine"]["url"]
-    assert refuse_other_recipe(tmp_path, stored, recipe) == {}
+    assert allowed_changes(tmp_path, stored, recipe) == {}
     fewer = recipe.model_copy(update={"engine": recipe.engine.model_copy(update={"rows": 3})})
-    assert refuse_other_recipe(tmp_path, stored, fewer) == {"engine.rows": 3}
+    assert allowed_changes(tmp_path, stored, fewer) == {"engine.rows": 3}
 
 
 def test_none_is_a_word_here_too(tmp_path):

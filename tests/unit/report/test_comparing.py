@@ -16,7 +16,7 @@ from mada.report.document import Figure, Paragraph, Table
 from mada.report.publishing import distinct_titles, publish_comparison
 from mada.report.reading import Source
 from mada.run import Run, StoredRun
-from mada.run.surroundings import Commit, Gpu, Hardware
+from mada.run.environment import Commit, Gpu, Hardware
 
 SYSTEMS = (
     PlannedSystem(name="single", title="one agent", generators=("g",)),

@@ -28,7 +28,7 @@ from mada.report.figures.tokens import tokens_figure
 from mada.report.figures.training import smoothed, training_figure
 from mada.report.reading import Source
 from mada.run import Run
-from mada.run.surroundings import Commit
+from mada.run.environment import Commit
 
 
 class Critics(BaseModel):

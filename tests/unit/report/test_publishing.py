@@ -23,7 +23,7 @@ from mada.report.forms.html import Drawing
 from mada.report.publishing import Published, publish_run
 from mada.report.sections.headline import headline_sentence
 from mada.run import Run
-from mada.run.surroundings import Commit
+from mada.run.environment import Commit
 
 TABLES = {
     *(

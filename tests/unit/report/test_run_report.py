@@ -19,7 +19,7 @@ from mada.report.reading import Source, read_bill, read_summary
 from mada.report.run_report import opening_of, report_markdown, sections_of, title_of
 from mada.report.sections.debates import LONGEST_TEXT, debates_section, outcome_of, pick_examples, shortened
 from mada.run import Run
-from mada.run.surroundings import Commit
+from mada.run.environment import Commit
 
 
 class Recipe(BaseModel):

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from mada.difference import ABSENT, Difference
 from mada.digest import digest_of
 from mada.errors import RunError
-from mada.run import ABSENT, Difference, Manifest
+from mada.run import Manifest
 from mada.run.manifest import (
+    allowed_changes,
     plain_recipe,
     read_manifest,
     recipe_differences,
-    refuse_other_recipe,
     write_manifest,
 )
 
@@ -47,13 +48,6 @@ class LaterRecipe(BaseModel):
     name: str = "é"
     training: LaterTraining = LaterTraining()
     rounds: int = 2
-
-
-class ForgetfulRecipe(BaseModel):
-    """Ignores the fields it does not know, as pydantic does by default."""
-
-    seed: int = 17
-    training: dict[str, float] = {}
 
 
 STORED = plain_recipe(Recipe())
@@ -132,7 +126,7 @@ def test_a_recipe_needs_a_seed(seed: object) -> None:
     class Loose(BaseModel):
         seed: Any
 
-    with pytest.raises(TypeError, match="a run's recipe needs a whole number 'seed'; Loose has"):
+    with pytest.raises(TypeError, match="a run's recipe needs an integer 'seed'; Loose has"):
         plain_recipe(Loose(seed=seed))
 
 
@@ -141,20 +135,13 @@ def test_a_recipe_with_a_number_that_json_lacks_is_refused() -> None:
         plain_recipe(Recipe(training=Training(rate=float("nan"))))
 
 
-def test_the_same_recipe_is_no_difference() -> None:
-    assert recipe_differences(STORED, Recipe()) == ()
-    refuse_other_recipe(Path("runs/x"), STORED, Recipe())
-
-
 def test_another_recipe_is_refused_with_what_differs_and_what_to_do() -> None:
-    with pytest.raises(RunError) as caught:
-        refuse_other_recipe(Path("runs/x"), STORED, Recipe(seed=18, training=Training(rate=1e-5)))
-    assert str(caught.value) == (
-        "runs/x was started with another recipe:\n"
-        "  seed: stored 17, given 18\n"
-        "  training.rate: stored 1e-06, given 1e-05\n"
-        "Give it the stored recipe to continue it, or start the new one in another folder"
-    )
+    with pytest.raises(RunError, match="runs/x was started with another recipe") as caught:
+        allowed_changes(Path("runs/x"), STORED, Recipe(seed=18, training=Training(rate=1e-5)))
+    assert [line.split() for line in str(caught.value).splitlines()[1:3]] == [
+        ["seed", "17", "→", "18"],
+        ["training.rate", "1e-06", "→", "1e-05"],
+    ]
 
 
 def test_what_a_class_calls_changeable_may_differ_and_is_noted() -> None:
@@ -162,25 +149,25 @@ def test_what_a_class_calls_changeable_may_differ_and_is_noted() -> None:
         CHANGEABLE: ClassVar[tuple[str, ...]] = ("training.steps", "nam")
 
     stored = plain_recipe(Patient())
-    assert refuse_other_recipe(Path("runs/x"), stored, Patient()) == {}
+    assert allowed_changes(Path("runs/x"), stored, Patient()) == {}
     more = Patient(training=Training(steps=20))
-    assert refuse_other_recipe(Path("runs/x"), stored, more) == {"training.steps": 20}
+    assert allowed_changes(Path("runs/x"), stored, more) == {"training.steps": 20}
     resumed = Manifest.of("x", stored).resumed({"training.steps": 20})
     assert [session.changes for session in resumed.sessions] == [{}, {"training.steps": 20}]
     assert resumed.recipe == stored
     # A key is named whole: "nam" is not "name".
-    with pytest.raises(RunError, match="name: stored") as caught:
-        refuse_other_recipe(Path("runs/x"), stored, Patient(name="y", training=Training(steps=20)))
+    with pytest.raises(RunError, match=r"name +\"é\" +→") as caught:
+        allowed_changes(Path("runs/x"), stored, Patient(name="y", training=Training(steps=20)))
     assert "steps" not in str(caught.value)
 
 
 def test_a_field_gained_since_counts_as_stored_with_its_default() -> None:
-    assert recipe_differences(STORED, LaterRecipe()) == ()
+    assert recipe_differences(STORED, LaterRecipe()) == []
     later = LaterRecipe(rounds=3, training=LaterTraining(clip=0.3))
-    assert recipe_differences(STORED, later) == (
+    assert recipe_differences(STORED, later) == [
         Difference("training.clip", 0.2, 0.3),
         Difference("rounds", 2, 3),
-    )
+    ]
 
 
 def test_a_field_lost_since_is_a_difference() -> None:
@@ -189,19 +176,6 @@ def test_a_field_lost_since_is_a_difference() -> None:
         Difference("rounds", 2, ABSENT),
         Difference("training.clip", 0.2, ABSENT),
     }
-    assert recipe_differences({"seed": 17, "name": "é"}, ForgetfulRecipe()) == (Difference("name", "é", ABSENT),)
-    nested: dict[str, JsonValue] = {"seed": 17, "training": {"rate": 1.0}}
-    assert recipe_differences(nested, ForgetfulRecipe(training={"rate": 1.0})) == ()
-
-
-def test_a_hidden_value_stays_hidden_and_is_not_compared() -> None:
-    class WithSecret(BaseModel):
-        seed: int = 1
-        key: SecretStr = SecretStr("first")
-
-    plain = plain_recipe(WithSecret())
-    assert plain["key"] == "**********"
-    assert recipe_differences(plain, WithSecret(key=SecretStr("second"))) == ()
 
 
 def damaged(tmp_path: Path, content: bytes) -> str:
@@ -222,13 +196,13 @@ def test_a_manifest_cut_at_any_byte_is_a_clear_error(tmp_path: Path, manifest: M
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"format": 2}, "has format 2, made by a newer mada; this one reads format 1. Use that version"),
+        ({"format": 2}, "has format 2, made by a newer mada"),
         ({"format": 0}, "has format 0, made by an older mada"),
         ({"format": None}, "is damaged: it has no format number"),
         ({"format": True}, "is damaged: it has no format number"),
         ({"seed": "x"}, "is damaged: seed: Input should be a valid integer"),
         ({"sessions": []}, "is damaged: sessions: Tuple should have at least 1 item"),
-        ({"recipe": {"seed": 99}}, "is damaged: its recipe is not the one its digest was made of"),
+        ({"recipe": {"seed": 99}}, "is damaged: its recipe does not have its digest"),
     ],
 )
 def test_a_manifest_that_was_changed_is_a_clear_error(
@@ -250,9 +224,3 @@ def test_a_manifest_of_a_later_version_of_the_same_format_is_read(tmp_path: Path
     plain["sessions"][0]["temperature"] = 21
     (tmp_path / "manifest.json").write_text(json.dumps({**plain, "mood": "good"}))
     assert read_manifest(tmp_path) == manifest
-
-
-def test_a_manifest_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").mkdir()
-    with pytest.raises(RunError, match="cannot be read: Is a directory"):
-        read_manifest(tmp_path)

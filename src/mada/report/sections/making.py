@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from mada.report.document import Block, Code, Column, Paragraph, Section, Table, paragraph, row
 from mada.report.numbers import duration
 from mada.report.reading import Source
-from mada.run import Session
-from mada.run.stages import StageMark
+from mada.run import Session, StageMark
 
 
 def making_section(source: Source) -> Section:

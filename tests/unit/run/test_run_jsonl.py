@@ -1,4 +1,5 @@
 import errno
+import json
 import logging
 import os
 import resource
@@ -12,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-import mada.run.records
+import mada.run.jsonl
 from mada.errors import RunError
 from mada.run import Records, StoredRecords
+from mada.run.jsonl import json_text
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,49 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "records" / "replies.jsonl"
 
 
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("é 日本 😀", '"é 日本 😀"'),
+        ("a\nb\r\t\x00", '"a\\nb\\r\\t\\u0000"'),
+        ("\u2028\u2029\x85\x7f\x9b", '"\\u2028\\u2029\\u0085\\u007f\\u009b"'),
+        ("a\ud800b", '"a\\ud800b"'),
+        ("\\\ud800", '"\\\\\\ud800"'),
+        ({"b": [1, 2.5, None], "a": True}, '{"b":[1,2.5,null],"a":true}'),
+    ],
+)
+def test_json_text(value: object, text: str) -> None:
+    assert json_text(value, subject="it") == text
+    assert json.loads(text) == value
+
+
+@given(plain)
+def test_any_plain_value_reads_back_from_one_line_of_utf8(value: object) -> None:
+    text = json_text(value, subject="it")
+    assert json.loads(text.encode()) == value
+    assert text.splitlines() == [text]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (float("nan"), "it is nan"),
+        ({"loss": float("inf")}, "loss is inf"),
+        ({"a": {"b": [0.0, {"c": float("-inf")}]}, "d": float("nan")}, r"a.b\[1\].c is -inf, d is nan"),
+        ({"n": 10**5000}, "Exceeds the limit"),
+    ],
+)
+def test_numbers_that_json_lacks_are_refused_by_name(value: object, found: str) -> None:
+    with pytest.raises(RunError, match=f"a record cannot be stored: {found}"):
+        json_text(value, subject="a record")
+
+
 def written(path: Path, *items: Reply) -> bytes:
     with Records(path, Reply) as records:
         records.extend(items)
@@ -92,10 +137,6 @@ def test_records_after_the_last_wanted_one_are_dropped(path: Path) -> None:
         assert path.read_bytes() == b""
     with pytest.raises(RunError, match="is closed"):
         records.keep_while(lambda item: True)
-
-
-def test_a_line_is_readable_json(path: Path) -> None:
-    assert written(path, A, B) == LINE_A + '{"text":"bé\\n\\u2028😀","tokens":[1,2],"score":0.5}\n'.encode()
 
 
 def test_a_pydantic_model_is_a_record_too(path: Path) -> None:
@@ -149,7 +190,7 @@ def test_a_dropped_line_is_reported(path: Path, caplog: pytest.LogCaptureFixture
     path.write_bytes(LINE_A + b'{"text":')
     with caplog.at_level(logging.WARNING), Records(path, Reply):
         pass
-    assert caplog.messages == [f"{path}: dropped 8 bytes of a record that an interruption cut short"]
+    assert caplog.messages == [f"{path}: dropped 8 bytes of an interrupted record"]
 
 
 @pytest.mark.parametrize("torn", [b"\x00\x00\x00\n", b'{"text":\n', b"\n", b"\xff\n"])
@@ -179,11 +220,7 @@ def test_damage_before_the_last_line_is_an_error_and_never_dropped(path: Path, c
     path.write_bytes(content)
     with pytest.raises(RunError) as caught:
         list(StoredRecords(path, Reply))
-    assert str(caught.value) == (
-        f"{path}:{number}: this line is not JSON, and more follows it, so no interrupted write explains it; "
-        "every line must be one JSON record. Restore the file from a copy, or remove that line if you can "
-        "do without it"
-    )
+    assert f"{path}:{number}: not JSON" in str(caught.value)
     with pytest.raises(RunError, match=f":{number}: "), Records(path, Reply) as records:
         list(records)
     assert path.read_bytes() == content
@@ -192,12 +229,8 @@ def test_damage_before_the_last_line_is_an_error_and_never_dropped(path: Path, c
 def test_a_line_of_another_type_is_an_error_that_names_line_and_field(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(LINE_A + b'{"text":5}\n')
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError, match=r":2: not a Reply: text: Input should be a valid string"):
         list(StoredRecords(path, Reply))
-    assert str(caught.value) == (
-        f"{path}:2: not a Reply: text: Input should be a valid string; every line of this file must be one. "
-        "Read it with the version of mada that wrote it, or make it again"
-    )
     path.write_bytes(b'{"text":"\\ud800","score":"x"}\n')
     with pytest.raises(RunError, match=r":1: not a Reply: score: Input should be a valid number"):
         list(StoredRecords(path, Reply))
@@ -245,57 +278,6 @@ def test_an_iteration_ends_when_the_file_shrinks_under_it(path: Path) -> None:
     assert [item.text for item in items] in ([], ["c"])
 
 
-def test_lines_come_with_the_place_where_they_begin(path: Path) -> None:
-    content = written(path, A, B, C)
-    stored = StoredRecords(path, Reply)
-    lines = list(stored.lines())
-    assert [line for _, line in lines] == content.splitlines(keepends=True)
-    assert [start for start, _ in lines] == [0, len(LINE_A), len(content) - len(LINE_A)]
-    assert [stored.at(start) for start, _ in reversed(lines)] == [C, B, A]
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
-@given(items=st.lists(replies, max_size=5))
-def test_every_record_is_found_where_its_line_begins(path: Path, items: list[Reply]) -> None:
-    path.unlink(missing_ok=True)
-    content = written(path, *items)
-    stored = StoredRecords(path, Reply)
-    places = [start for start, _ in stored.lines()]
-    assert [stored.at(start) for start in places] == list(stored)
-    assert all(content[start - 1 : start] in (b"", b"\n") for start in places)
-
-
-def test_a_line_that_is_not_whole_has_no_place(path: Path) -> None:
-    content = written(path, A, B)
-    for cut in range(len(content)):
-        path.write_bytes(content[:cut])
-        expected = [(0, LINE_A)] if cut >= len(LINE_A) else []
-        assert list(StoredRecords(path, Reply).lines()) == expected
-
-
-def test_what_is_appended_begins_where_the_file_ended(path: Path) -> None:
-    with Records(path, Reply) as records:
-        places: list[int] = []
-        for item in (A, B, C):
-            places.append(path.stat().st_size)
-            records.append(item)
-        assert [start for start, _ in records.lines()] == places
-        assert records.at(places[1]) == B
-    assert records.at(places[2]) == C, "reading goes on when appending is over"
-
-
-def test_a_record_of_another_type_in_a_place_is_an_error(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(LINE_A + b'{"text":5}\n')
-    stored = StoredRecords(path, Reply)
-    assert [start for start, _ in stored.lines()] == [0, len(LINE_A)], "places are given unread"
-    with pytest.raises(RunError, match="not a Reply: text: Input should be a valid string"):
-        stored.at(len(LINE_A))
-    with pytest.raises(RunError, match="this line is not JSON"):
-        stored.at(3)
-    assert stored.at(0) == A
-
-
 @pytest.mark.parametrize("item", [{"text": "a"}, "a", LongerReply("a"), Row(id=1)])
 def test_an_item_of_another_type_is_refused(path: Path, item: object) -> None:
     with Records(path, Reply) as records:
@@ -311,11 +293,6 @@ def test_a_field_of_another_type_is_refused(path: Path, item: Reply) -> None:
     assert path.read_bytes() == b""
 
 
-def test_numpys_floats_are_floats(path: Path) -> None:
-    written(path, Reply("a", score=np.float64(0.1)))
-    assert list(StoredRecords(path, Reply)) == [Reply("a", score=0.1)]
-
-
 def test_nan_is_refused_and_nothing_of_its_batch_is_written(path: Path) -> None:
     with Records(path, Reply) as records:
         with pytest.raises(RunError, match=r"a record of replies\.jsonl cannot be stored: score is nan"):
@@ -326,13 +303,9 @@ def test_nan_is_refused_and_nothing_of_its_batch_is_written(path: Path) -> None:
 def test_a_record_that_its_own_reader_would_refuse_is_not_written(path: Path) -> None:
     with Records(path, Share) as records:
         records.append(Share(0.5))
-        with pytest.raises(RunError) as caught:
+        with pytest.raises(RunError, match="would not read back as a Share: value"):
             records.append(Share(1.5))
         assert list(records) == [Share(0.5)]
-    assert str(caught.value) == (
-        "a record of replies.jsonl would not read back as a Share: value: Input should be less than or equal "
-        "to 1; nothing was written. Mend what makes the value"
-    )
 
 
 def test_a_write_in_pieces_is_finished(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,16 +335,11 @@ def test_a_write_that_breaks_off_leaves_no_half_line(
         records.append(A)
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", breaking)
-            with pytest.raises(raised) as caught:
+            with pytest.raises(raised):
                 records.append(B)
         assert path.read_bytes() == LINE_A
         records.append(C)
         assert (len(records), list(records)) == (2, [A, C])
-    if raised is RunError:
-        assert str(caught.value) == (
-            f"{path} could not take another record: No space left on device; everything appended before is "
-            "kept. Make room, then start again"
-        )
 
 
 def test_a_file_that_may_not_grow_keeps_what_it_has(path: Path) -> None:
@@ -380,7 +348,7 @@ def test_a_file_that_may_not_grow_keeps_what_it_has(path: Path) -> None:
         records.append(A)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
         try:
-            with pytest.raises(RunError, match="File too large; everything appended before is kept"):
+            with pytest.raises(RunError, match="File too large; all earlier records are kept"):
                 records.append(Reply("x" * 2000))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -395,7 +363,7 @@ def test_records_are_synced_when_asked_at_the_end_and_every_so_often(
         monkeypatch.setattr(os, "fsync", synced.append)
         records.append(A)
         assert len(synced) == 0
-        monkeypatch.setattr(mada.run.records, "SYNC_SECONDS", 0.0)
+        monkeypatch.setattr(mada.run.jsonl, "SYNC_SECONDS", 0.0)
         records.append(A)
         assert len(synced) == 1
         records.sync()
@@ -417,7 +385,7 @@ def test_a_failing_sync_is_reported_and_the_file_closed(path: Path, monkeypatch:
         with pytest.raises(RunError, match="did not reach the disk: Input/output error; its last records may be lost"):
             records.close()
     assert records.is_closed
-    with pytest.raises(RunError, match="is closed; append to records while their run is open"):
+    with pytest.raises(RunError, match="is closed"):
         records.append(A)
     with pytest.raises(RunError, match="is closed"):
         records.sync()
@@ -435,7 +403,7 @@ def test_removing_the_file_under_its_writer_is_noticed(path: Path) -> None:
 
 
 def test_records_that_are_not_there_are_refused(path: Path) -> None:
-    with pytest.raises(RunError, match="is not there; records are read after they are written"):
+    with pytest.raises(RunError, match="does not exist"):
         StoredRecords(path, Reply)
 
 
@@ -457,8 +425,6 @@ def test_records_that_cannot_be_read_are_refused(path: Path, monkeypatch: pytest
         list(stored)
     with pytest.raises(RunError, match="cannot be read: Permission denied"):
         len(stored)
-    with pytest.raises(RunError, match="cannot be read: Permission denied"):
-        stored.at(0)
 
 
 def test_a_forked_child_may_not_append(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,15 +438,13 @@ def test_a_forked_child_may_not_append(path: Path, monkeypatch: pytest.MonkeyPat
     assert list(StoredRecords(path, Reply)) == [B]
 
 
-@pytest.mark.parametrize("garbage", [b'{"gar\xffbage\n', b"\n", b'{"text":1}\n'])
-def test_garbage_in_the_middle_is_named_by_its_line_however_it_is_reached(tmp_path: Path, garbage: bytes) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_bytes(LINE_A + garbage + LINE_A)
+def test_a_record_is_read_at_its_offset(path: Path) -> None:
+    content = written(path, A, B, C)
     stored = StoredRecords(path, Reply)
-    with pytest.raises(RunError, match=r"r\.jsonl:2:"):
-        list(stored)
-    _, (second, _), (third, _) = stored.lines()
-    with pytest.raises(RunError, match=r"r\.jsonl:2:"):
-        stored.at(second)
-    assert stored.at(third) == A
-    assert path.read_bytes() == LINE_A + garbage + LINE_A
+    offsets = [0, len(LINE_A), len(content) - len(LINE_A)]
+    assert [stored.at(start) for start in offsets] == [A, B, C]
+    path.write_bytes(LINE_A + b'{"text":5}\n')
+    with pytest.raises(RunError, match=":2: not a Reply"):
+        stored.at(len(LINE_A))
+    with pytest.raises(RunError, match="not JSON"):
+        stored.at(3)
