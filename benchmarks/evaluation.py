@@ -50,8 +50,8 @@ from mada.models.adapters import AdapterStack, Lora
 from mada.models.chat import ChatModel
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
+from mada.models.forward import choose_threads
 from mada.models.loading import load_base
-from mada.models.threads import choose_threads
 from mada.problems import load_problems
 from mada.seeds import seed_for
 from mada.team.agent import EngineAgent

@@ -85,7 +85,7 @@ def make_job(arguments: argparse.Namespace, answers: Callable[[dict[str, Any]], 
     """Settle what every system is asked; `answers` asks the run's generators where it stored no debates."""
     from mada.errors import DataError
     from mada.models.chat import load_chat
-    from mada.models.loading import place_of
+    from mada.models.loading import resolve_model
     from mada.problems import load_problems
     from mada.run import StoredRun
     from mada.team.encoding import chat_prompt, prompt_ids
@@ -95,7 +95,7 @@ def make_job(arguments: argparse.Namespace, answers: Callable[[dict[str, Any]], 
     run = StoredRun.read(arguments.run)
     recipe = recipe_of(run)
     revision = None if arguments.model else recipe.model.revision
-    model = place_of(arguments.model or recipe.model.name)
+    model = resolve_model(arguments.model or recipe.model.name)
     chat = load_chat(model, revision=revision)
     budget = min(LONGEST_PROMPT, (chat.window or sys.maxsize) - arguments.max_new_tokens)
     prompts = DebateSettings.of(recipe).prompts

@@ -18,10 +18,10 @@ from mada_side import PEAK
 from workload import VOCABULARY, random_model
 
 from mada.models.adapters import AdapterStack, Lora
-from mada.models.attention import lengths_vary
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.local.llama import LlamaNetwork
 from mada.models.engines.local.network import Prompts
+from mada.models.forward import lengths_vary
 
 PROMPTS, LENGTH = 12, 1300
 ROUNDS, WARM_UPS = 10, 2

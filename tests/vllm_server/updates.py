@@ -18,7 +18,7 @@ from mada.models.engines.vllm.backend import VllmBackend
 from mada.models.engines.vllm.engine import VllmEngine
 from mada.models.engines.vllm.handover import Handover
 from mada.models.engines.vllm.interface import Settings
-from mada.models.loading import load_base, place_of
+from mada.models.loading import load_base, resolve_model
 
 AGENTS = ("one", "two")
 TEMPERATURES = (0.0, 0.7, 1.0)
@@ -49,7 +49,7 @@ async def main() -> None:
     fill(stack, seed=1)
     # Room for one adapter more than there are: on a CPU, vLLM gives the bare base's rows what lies in the last place.
     settings = Settings(
-        model=place_of("mada-nano"), revision=None, dtype="float32", context=CONTEXT, rows=16, memory=0.1, seed=0,
+        model=resolve_model("mada-nano"), revision=None, dtype="float32", context=CONTEXT, rows=16, memory=0.1, seed=0,
         agents=len(AGENTS) + 1, rank=4, eager=True,
     )  # fmt: skip
     backend = await VllmBackend.start(settings)

@@ -91,7 +91,7 @@ def debate(
             _check_run(run)
         team = _team(choices)
         if team.base is not None:
-            from mada.models.threads import choose_threads
+            from mada.models.forward import choose_threads
 
             choose_threads(team.base.model)
         if as_json or file:

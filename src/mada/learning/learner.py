@@ -30,7 +30,7 @@ from mada.learning.passes import LearningPass, Lesson, learning_pass, policy_pas
 from mada.learning.schedule import learning_rate_share
 from mada.learning.update_report import AgentReport, Canary, UpdateReport, agent_report, canary_of, loss_of
 from mada.models.adapters import AdapterStack
-from mada.models.norms import fuse_norms
+from mada.models.forward import fuse_norms
 from mada.recipe.training import TrainingSettings
 from mada.seeds import seed_for
 

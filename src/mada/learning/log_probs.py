@@ -23,9 +23,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from mada.learning.batches import MicroBatch, padded
-from mada.models.attention import lengths_vary
-from mada.models.engines.local.network import layer_windows
-from mada.models.head import logits_of, plain_head, trunk
+from mada.models.forward import layer_windows, lengths_vary, logits_of, plain_head, trunk
 
 # Logits held at a time: 256 MiB in float32. For a vocabulary of 150,000 these are 440 tokens, enough to keep the
 # head's product bound by arithmetic rather than by reading its weights.

@@ -18,37 +18,39 @@ from transformers.utils import logging
 
 from mada.digest import digest_of, digest_of_large_file
 from mada.errors import ModelError
-from mada.models.head import check_head
+from mada.models.forward import check_head
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-# transformers' loaders have no types to speak of.
+# transformers' loaders are hardly typed.
 _config: Any = transformers.AutoConfig
 _any_tokenizer: Any = transformers.AutoTokenizer
 _plain_tokenizer: Any = transformers.PreTrainedTokenizerFast
 _model: Any = transformers.AutoModelForCausalLM
 
 EMBEDDED = {"mada-nano": Path(__file__).parent / "nano"}
-"""Models that come with mada, by the name they are asked for; `nano/README.md` is the model's card."""
+"""Models that come with mada, by name; `nano/README.md` is the model's card."""
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
-# What transformers raises when a model is not what it should be; it has no exception of its own.
-REFUSALS = (
+# What transformers raises for a broken model; it has no exception of its own.
+LOADING_ERRORS = (
     *(OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError, AttributeError, ZeroDivisionError),
     # Pickled weights that are damaged, or that ask for more than tensors: torch loads no code.
     *(SafetensorError, StrictDataclassError, UnpicklingError, EOFError),
 )
-_WEIGHTS = ("*.safetensors", "*.bin")
-_SETTINGS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+_FILES = (
+    *("*.safetensors", "*.bin"),
+    *("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
+)
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A frozen base model: no parameter asks for gradients, and dropout is off."""
+    """A frozen base model: no gradients, no dropout."""
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
@@ -58,18 +60,18 @@ class Base:
 def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", device: str = "auto") -> Base:
     """Load a base model from the Hub or a folder, or one that comes with mada.
 
-    `auto` is the first CUDA device if there is one, else the CPU; for numbers, the format the weights were saved in,
-    but float32 on a CPU, where bfloat16 is many times slower.
+    Device `auto` is the first CUDA device if there is one, else the CPU. Dtype `auto` is the format the weights were
+    saved in, but float32 on a CPU, where bfloat16 is many times slower.
     """
-    place = _device(device)
+    target = _device(device)
     if dtype not in ("auto", *DTYPES):
         raise ModelError(f"got the number format {dtype!r}, wanted one of auto, {', '.join(DTYPES)}")
     config = load_config(name, revision=revision)
     check_causal(name, config)
     tokenizer = load_tokenizer(name, revision=revision)
-    automatic = "auto" if place.type == "cuda" else torch.float32
-    model = _load_weights(place_of(name), revision=revision, config=config, dtype=DTYPES.get(dtype, automatic))
-    model.to(place)  # pyright: ignore[reportArgumentType]
+    automatic = "auto" if target.type == "cuda" else torch.float32
+    model = _load_weights(resolve_model(name), revision=revision, config=config, dtype=DTYPES.get(dtype, automatic))
+    model.to(target)  # pyright: ignore[reportArgumentType]
     rows = cast("Tensor", model.get_input_embeddings().weight).shape[0]
     if len(tokenizer) > rows:
         raise ModelError(
@@ -83,68 +85,57 @@ def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", de
 
 def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig":
     """Load a model's configuration, not its weights, from the Hub, a folder or a `config.json`."""
-    name = place_of(name)
+    name = resolve_model(name)
     path = Path(name).expanduser()
     if path.exists():
         name = str(_checked_config(path))
-    elif not _hub_id(name):
+    elif re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", name) is None or name.endswith(".json"):
         raise ModelError(
             f"{name}: no such folder or file; give a folder, a config.json, or a Hub id such as owner/name"
         )
     try:
         return _config.from_pretrained(name, revision=revision or "main", trust_remote_code=False)
-    except REFUSALS as error:
+    except LOADING_ERRORS as error:
         raise ModelError(_explained(name, error)) from None
 
 
 def digest_of_model(name: str, *, revision: str | None = None) -> str:
-    """Return what tells a model's weights and tokenizer from any others.
-
-    For a folder that is a digest of its files, for a Hub id the commit in the local cache.
-    """
-    folder = Path(place_of(name)).expanduser()
+    """Identify a model's weights and tokenizer: the digest of a folder, or a Hub id with its cached commit."""
+    folder = Path(resolve_model(name)).expanduser()
     if folder.is_dir():
-        files = [path for pattern in (*_WEIGHTS, *_SETTINGS) for path in sorted(folder.glob(pattern))]
+        files = [path for pattern in _FILES for path in sorted(folder.glob(pattern))]
         return digest_of({path.name: digest_of_large_file(path) for path in files})
     cached = try_to_load_from_cache(name, "config.json", revision=revision)
     commit = Path(cached).parent.name if isinstance(cached, str) else revision or "main"
     return f"{name}@{commit}"
 
 
-def place_of(name: str) -> str:
-    """Return where a model is loaded from: a folder of its own for one that comes with mada."""
+def resolve_model(name: str) -> str:
+    """Return the folder of a model that comes with mada, and any other name as it is."""
     return str(EMBEDDED.get(name, name))
 
 
 def _checked_config(path: Path) -> Path:
-    """Return the configuration file at a path after looking at it: transformers' own words for these are long."""
+    """Return the configuration file at a path, checked here because transformers' own messages are long."""
     file = path / "config.json" if path.is_dir() else path
     try:
         read: object = json.loads(file.read_bytes())
     except FileNotFoundError:
-        raise ModelError(f"{path}: there is no config.json in this folder; is it a model's folder?") from None
+        raise ModelError(f"{path}: no config.json in this folder; is it a model's folder?") from None
     except json.JSONDecodeError as error:
         raise ModelError(f"{file}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}") from None
     except (UnicodeDecodeError, OSError) as error:
         raise ModelError(f"{file} cannot be read: {error}") from None
-    config = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
-    kind = config.get("model_type")
-    if not isinstance(kind, str):
-        raise ModelError(
-            f"{file}: 'model_type' is missing; a model's config.json says there what it is, such as 'qwen2'"
-        )
+    if not isinstance(read, dict) or not isinstance(cast("dict[str, Any]", read).get("model_type"), str):
+        raise ModelError(f"{file}: 'model_type' is missing; it names the architecture, such as 'qwen2'")
     return file
 
 
-def _hub_id(name: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", name) is not None and not name.endswith(".json")
-
-
 def _explained(name: str, error: BaseException) -> str:
-    reason = shortly(error)
+    reason = first_sentence(error)
     if isinstance(error, OSError) and not Path(name).exists():
         return (
-            f"{name}: no such folder here, and the Hub does not give it ({reason}); check the name, "
+            f"{name}: no such folder, and the Hub does not give it ({reason}); check the name, "
             f"sign in if it is gated, or download it where there is a network (hf download {name}) and give the folder"
         )
     unknown = re.search(r"model type `?([\w.-]+)`?", str(error)) or re.search(r"Unrecognized model", str(error))
@@ -157,43 +148,38 @@ def _explained(name: str, error: BaseException) -> str:
     return f"{name}: the model cannot be used: {reason}"
 
 
-def shortly(error: BaseException) -> str:
-    """Return what an exception says, up to the end of its first sentence: transformers goes on for a page."""
+def first_sentence(error: BaseException) -> str:
+    """Return the first sentence of an exception: transformers goes on for a page."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     said = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return said.partition(". ")[0].rstrip(".:")
 
 
 def check_causal(name: str, config: "PreTrainedConfig") -> None:
-    """Refuse a model that cannot continue a text, as far as its configuration says."""
+    """Refuse a model that its configuration says is no causal language model."""
     architectures = config.architectures or []
     if config.is_encoder_decoder or (architectures and not any(one.endswith(_CAUSAL) for one in architectures)):
-        what = ", ".join(architectures) or config.model_type
         raise ModelError(
-            f"{name} is no causal language model ({what}): it cannot continue a text. "
+            f"{name} is no causal language model ({', '.join(architectures) or config.model_type}). "
             "Use one whose config.json names an architecture that ends in ForCausalLM"
         )
 
 
 def load_tokenizer(name: str, *, revision: str | None = None) -> "PreTrainedTokenizerBase":
     """Load a model's tokenizer from the Hub, a folder, or mada itself."""
-    name = place_of(name)
+    name = resolve_model(name)
     path = Path(name).expanduser()
-    if path.is_dir() and not any(
-        (path / file).is_file() for file in ("tokenizer.json", "tokenizer.model", "vocab.json")
-    ):
-        raise ModelError(
-            f"{name}: there is no tokenizer in this folder; copy tokenizer.json and tokenizer_config.json "
-            "from where the model comes from"
-        )
-    # AutoTokenizer of transformers 5 goes by the class a model's files name and rebuilds its rules: for DeepSeek's R1
-    # family that loses every space, without a word (huggingface/transformers#45488). tokenizer.json says it all.
+    known = ("tokenizer.json", "tokenizer.model", "vocab.json")
+    if path.is_dir() and not any((path / file).is_file() for file in known):
+        raise ModelError(f"{name}: no tokenizer in this folder; copy tokenizer.json and tokenizer_config.json too")
+    # AutoTokenizer of transformers 5 picks the class a model's files name and rebuilds its rules: for DeepSeek's R1
+    # family that silently loses every space (huggingface/transformers#45488). tokenizer.json has all rules.
     try:
         kind = _plain_tokenizer if _has_tokenizer_json(name, revision) else _any_tokenizer
         where = str(path) if path.is_dir() else name
         return kind.from_pretrained(where, revision=revision or "main", trust_remote_code=False)
-    except REFUSALS as error:
-        raise ModelError(f"{name}: its tokenizer cannot be loaded: {shortly(error)}") from None
+    except LOADING_ERRORS as error:
+        raise ModelError(f"{name}: its tokenizer cannot be loaded: {first_sentence(error)}") from None
 
 
 def _has_tokenizer_json(name: str, revision: str | None) -> bool:
@@ -210,8 +196,8 @@ def _has_tokenizer_json(name: str, revision: str | None) -> bool:
 def _load_weights(name: str, *, revision: str | None, config: "PreTrainedConfig", dtype: Any) -> "PreTrainedModel":
     path = Path(name).expanduser()
     try:
-        # Without a word about attention transformers takes PyTorch's own (sdpa) wherever the model allows it; Gemma 2,
-        # which caps its attention scores, does not.
+        # transformers chooses PyTorch's own attention (sdpa) wherever the model allows it; Gemma 2, which caps its
+        # attention scores, does not.
         with _without_progress_bar():
             model, report = _model.from_pretrained(
                 str(path) if path.is_dir() else name,
@@ -221,20 +207,20 @@ def _load_weights(name: str, *, revision: str | None, config: "PreTrainedConfig"
                 output_loading_info=True,
                 trust_remote_code=False,
             )
-    except REFUSALS as error:
-        raise ModelError(f"{name}: its weights cannot be loaded: {shortly(error)}") from None
+    except LOADING_ERRORS as error:
+        raise ModelError(f"{name}: its weights cannot be loaded: {first_sentence(error)}") from None
     missing: list[str] = sorted(report["missing_keys"])
     if missing:
         raise ModelError(
-            f"{name}: {len(missing)} of the model's tensors are not in its files, {missing[0]} for one; "
-            "they would be random numbers. Copy the model again, or use one that is whole"
+            f"{name}: {len(missing)} of the model's tensors are missing from its files, such as {missing[0]}; "
+            "copy the model again, or use a complete one"
         )
     return model
 
 
 @contextmanager
 def _without_progress_bar() -> Generator[None]:
-    """Keep transformers from drawing a bar per model into notebooks and logs."""
+    """Keep transformers from drawing a progress bar per model into notebooks and logs."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -252,5 +238,5 @@ def _device(name: str) -> torch.device:
     except RuntimeError:
         raise ModelError(f"got the device {name!r}, wanted auto, cpu, cuda or cuda:N") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ModelError(f"there is no device {name} here ({torch.cuda.device_count()} CUDA devices); use auto or cpu")
+        raise ModelError(f"no device {name} here ({torch.cuda.device_count()} CUDA devices); use auto or cpu")
     return device

@@ -1,7 +1,6 @@
 """How many parameters a model has and how many its agents would train, counted without loading a weight."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,10 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from mada.errors import ModelError
 from mada.models.adapters.lora import Lora, target_layers
-from mada.models.loading import REFUSALS, check_causal, load_config, shortly
-
-_BYTES = 4  # float32
-_MOMENTS = 2  # AdamW keeps two numbers for each parameter
+from mada.models.loading import LOADING_ERRORS, check_causal, first_sentence, load_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +24,7 @@ class LayerKind:
 
 @dataclass(frozen=True, slots=True)
 class ParameterCount:
-    """A base model's parameters and its agents'."""
+    """The parameters of a base model and of its agents' adapters."""
 
     model: str
     base: int
@@ -49,12 +45,12 @@ class ParameterCount:
     @property
     def adapter_bytes(self) -> int:
         """Memory of all adapters in float32."""
-        return _BYTES * self.trainable
+        return 4 * self.trainable
 
     @property
     def optimizer_bytes(self) -> int:
-        """Memory of AdamW's state for all adapters in float32."""
-        return _MOMENTS * self.adapter_bytes
+        """Memory of AdamW's two moments for all adapters in float32."""
+        return 8 * self.trainable
 
 
 def count_parameters(
@@ -67,15 +63,11 @@ def count_parameters(
     try:
         with torch.device("meta"):
             model: nn.Module = cast("Any", AutoModelForCausalLM).from_config(config)
-    except REFUSALS as error:
-        raise ModelError(f"{name}: no causal language model can be made of this: {shortly(error)}") from None
+    except LOADING_ERRORS as error:
+        raise ModelError(f"{name}: no causal language model can be built from this: {first_sentence(error)}") from None
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for path, layer in target_layers(model, lora.targets):
         sizes[path.rpartition(".")[2]].append(lora.rank * (layer.in_features + layer.out_features))
     kinds = tuple(LayerKind(kind, len(each), sum(each)) for kind, each in sizes.items())
-    return ParameterCount(name, sum(_numbers(model)), lora.rank, agents, kinds)
-
-
-def _numbers(model: nn.Module) -> Iterator[int]:
-    # `parameters` names a tensor shared by two layers once.
-    return (parameter.numel() for parameter in model.parameters())
+    base = sum(parameter.numel() for parameter in model.parameters())
+    return ParameterCount(name, base, lora.rank, agents, kinds)

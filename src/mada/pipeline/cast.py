@@ -24,8 +24,8 @@ from mada.models.chat import ChatModel, load_chat
 from mada.models.engines import PacedEngine
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.openai import OpenAIEngine
-from mada.models.loading import digest_of_model, load_base, shortly
-from mada.models.threads import choose_threads
+from mada.models.forward import choose_threads
+from mada.models.loading import digest_of_model, first_sentence, load_base
 from mada.pipeline.engines import Noted, chosen_engine, ignored, local_engine, start_engine, weights_of
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import StoredRun
@@ -219,7 +219,7 @@ def adapter_folder(name: str) -> Path:
         fetched = snapshot_download(owner_and_name, allow_patterns=["/".join([*inside, "adapter_*"])])
     except (OSError, ValueError, HFValidationError) as error:
         raise AdapterError(
-            f"{name}: no such folder here, and the Hub does not give it ({shortly(error)}); check the name, "
+            f"{name}: no such folder, and the Hub does not give it ({first_sentence(error)}); check the name, "
             "or download it where there is a network and give the folder"
         ) from None
     return Path(fetched, *inside)

@@ -126,5 +126,5 @@ def test_a_missing_file_and_a_hub_id_without_a_network_make_no_noise(run, tmp_pa
         env=surroundings,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("mada: nobody/nothing: no such folder here, and the Hub does not give it")
+    assert done.stderr.startswith("mada: nobody/nothing: no such folder, and the Hub does not give it")
     assert done.stderr.count("\n") == 1

@@ -5,7 +5,7 @@ from torch.utils._pytree import tree_leaves
 
 from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches
 from mada.learning.log_probs import completion_log_probs, token_log_probs
-from mada.models.head import check_head, trunk
+from mada.models.forward import check_head, trunk
 
 KINDS = ["qwen2", "gemma2"]
 TEMPERATURE = 0.7

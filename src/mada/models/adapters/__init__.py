@@ -1,14 +1,13 @@
 """Adapters: many agents on one frozen base, computed in one batch.
 
 `AdapterStack.attach(model, agents, lora)` puts one LoRA adapter per agent on every target layer; `routed(rows)` says
-which row of a batch belongs to whom. Files are PEFT's own (`save_adapter`, `load_adapter`).
+which row of a batch belongs to which agent. Files are PEFT's own (`save_adapter`, `load_adapter`).
 """
 
+from mada.models.adapters.layer import Routing, StackedLinear
 from mada.models.adapters.lora import Lora
 from mada.models.adapters.peft_files import count_adapter, is_blank, load_adapter, read_lora, save_adapter
-from mada.models.adapters.routing import Routing
 from mada.models.adapters.stack import AdapterStack
-from mada.models.adapters.stacked import StackedLinear
 
 __all__ = [
     "AdapterStack",

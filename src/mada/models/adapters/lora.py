@@ -1,4 +1,4 @@
-"""What an adapter is: its rank, its scale and the layers it sits on."""
+"""The shape of an adapter: its rank, its scale and the layers it sits on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Lora:
 
     @property
     def scale(self) -> float:
-        """What the low-rank update is multiplied by."""
+        """The factor of the low-rank update."""
         return self.alpha / self.rank
 
 
@@ -37,22 +37,20 @@ def target_layers(model: nn.Module, targets: Targets) -> Iterator[tuple[str, nn.
 
     `all-linear` is every linear layer but the output head, as in PEFT; a name means the layers whose path ends in it.
     """
-    names = None if targets == "all-linear" else targets
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # type: ignore[operator]
+    linear = [path for path, one in model.named_modules() if isinstance(one, nn.Linear) and one is not head]
+    names = ("all-linear",) if targets == "all-linear" else targets
     found: set[str] = set()
     for path, module in model.named_modules():
-        if names is None:
-            named = ["all-linear"] if isinstance(module, nn.Linear) and module is not head else []
+        if targets == "all-linear":
+            matching = ["all-linear"] if path in linear else []
         else:
-            named = [name for name in names if path == name or path.endswith(f".{name}")]
-        if named:
-            found.update(named)
+            matching = [name for name in names if path == name or path.endswith(f".{name}")]
+        if matching:
+            found.update(matching)
             yield path, _adaptable(path, module, head=head)
-    missing = [name for name in names or ("all-linear",) if name not in found]
+    missing = [name for name in names if name not in found]
     if missing:
-        linear = {
-            path for path, module in model.named_modules() if isinstance(module, nn.Linear) and module is not head
-        }
         kinds = sorted({path.rpartition(".")[2] for path in linear})
         raise AdapterError(
             f"the model has no linear layer called {', '.join(map(repr, missing))}; its linear layers are "
@@ -61,21 +59,21 @@ def target_layers(model: nn.Module, targets: Targets) -> Iterator[tuple[str, nn.
 
 
 def _adaptable(path: str, module: nn.Module, *, head: nn.Module | None) -> nn.Linear:
-    """Refuse layers that an adapter would break, or that would break an adapter, without anyone noticing."""
+    """Refuse layers where an adapter would silently compute something else."""
     if not isinstance(module, nn.Linear):
         raise AdapterError(
-            f"{path} is a {type(module).__name__}, not a linear layer: an adapter cannot sit on it; "
-            "name linear layers in lora.targets, or write 'all-linear'"
+            f"{path} is a {type(module).__name__}, not a linear layer; name linear layers in lora.targets, or write "
+            "'all-linear'"
         )
     if module is head:
         raise AdapterError(
-            f"{path} is the output head, which is computed apart from the rest and takes no adapter here; "
-            "leave it out of lora.targets, or write 'all-linear'"
+            f"{path} is the output head, which takes no adapter here; leave it out of lora.targets, or write "
+            "'all-linear'"
         )
     if "experts" in path.split("."):
         raise AdapterError(
-            f"{path} belongs to a mixture of experts, which sees tokens without their rows, so nobody knows whose they "
-            "are; use a dense model, or name only the attention's layers in lora.targets"
+            f"{path} belongs to a mixture of experts, which mixes tokens of different rows, so adapters cannot be "
+            "routed; use a dense model, or name only the attention's layers in lora.targets"
         )
     if not module.weight.is_floating_point():
         raise AdapterError(

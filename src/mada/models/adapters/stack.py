@@ -1,4 +1,4 @@
-"""All agents' adapters on one frozen base: who is there, which rows are whose, and each agent's own tensors."""
+"""All agents' adapters on one frozen base: the agents, which rows are whose, and each agent's own tensors."""
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -14,10 +14,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from mada.digest import digest_of
 from mada.errors import AdapterError
+from mada.models.adapters.layer import Routing, StackedLinear, Switchboard
 from mada.models.adapters.lora import Lora, target_layers
-from mada.models.adapters.routing import Routing, Switchboard
-from mada.models.adapters.stacked import StackedLinear
-from mada.models.attention import lengths_vary
+from mada.models.forward import lengths_vary
 
 
 class AdapterStack:
@@ -27,7 +26,7 @@ class AdapterStack:
         with stack.routed(["generator-1", "generator-2", None]):
             logits = model(input_ids).logits  # the third row is the bare base
 
-    Outside of `routed` the model is the bare base, which is how reference log-probabilities are made.
+    Outside of `routed` the model is the bare base, which gives the reference log-probabilities.
     """
 
     def __init__(self, model: nn.Module, agents: Mapping[str, Lora], layers: Mapping[str, StackedLinear]) -> None:
@@ -35,12 +34,15 @@ class AdapterStack:
         self.agents = tuple(agents)
         self.lora = dict(agents)
         self.layers = dict(layers)
-        self.switchboard = next(iter(self.layers.values()))._switchboard  # pyright: ignore[reportPrivateUsage]
-        self._recomputes = False
+        first = next(iter(self.layers.values()))
+        self.switchboard = first.switchboard
+        self.rank = first.rank
+        """The largest rank an agent's adapter may have here."""
+        self.recomputes = False
+        """Whether activations are recomputed while learning."""
+        self.scale_K = torch.tensor([lora.scale for lora in agents.values()], device=first.A_KRI.device)
         self._versions = dict.fromkeys(self.agents, 0)
-        self._index = {agent: place for place, agent in enumerate(self.agents)}
-        device = next(iter(self.layers.values())).A_KRI.device
-        self.scale_K = torch.tensor([lora.scale for lora in agents.values()], device=device)
+        self._index = {agent: index for index, agent in enumerate(self.agents)}
 
     @classmethod
     def attach(
@@ -48,21 +50,19 @@ class AdapterStack:
     ) -> Self:
         """Freeze the model and give every agent a blank adapter: A random from seed and name, B zero.
 
-        Agents with adapters of their own shape are given as a mapping; all must sit on the same layers.
+        Pass a mapping to give agents different ranks and scales; all must have the same target layers and dropout.
         """
         shapes = dict(agents) if isinstance(agents, Mapping) else dict.fromkeys(agents, lora or Lora())
         if not shapes:
             raise ValueError("a stack of adapters needs at least one agent")
-        if not isinstance(agents, Mapping) and len(shapes) < len(agents):
+        if len(shapes) < len(agents):
             raise ValueError(f"agents' names must differ, got {', '.join(agents)}")
         if any(isinstance(module, StackedLinear) for module in model.modules()):
             raise ValueError("this model has a stack of adapters already; load the base again for another")
-        first = next(iter(shapes.values()))
-        odd = [
-            name for name, shape in shapes.items() if (shape.targets, shape.dropout) != (first.targets, first.dropout)
-        ]
-        if odd:
-            raise AdapterError(f"{odd[0]} has other lora targets or dropout than {next(iter(shapes))}; they must agree")
+        name, first = next(iter(shapes.items()))
+        for other, shape in shapes.items():
+            if (shape.targets, shape.dropout) != (first.targets, first.dropout):
+                raise AdapterError(f"{other} has other lora targets or dropout than {name}; they must agree")
         targets = list(target_layers(model, first.targets))
         model.requires_grad_(False)
         switchboard = Switchboard()
@@ -75,33 +75,28 @@ class AdapterStack:
             layers[path] = layer
         stack = cls(model, shapes, layers)
         for agent in stack.agents:
-            # By name, so that an agent begins the same whoever else is there.
+            # Seeded by name, so that an agent starts the same whichever other agents there are.
             stack.reset(agent, seed=int(digest_of({"seed": seed, "agent": agent})[:15], 16))
         return stack
 
-    @property
-    def rank(self) -> int:
-        """The largest rank an agent's adapter may have here."""
-        return next(iter(self.layers.values())).rank
-
     def index(self, agent: str | None) -> int:
-        """Return an agent's place in the stack, −1 for `None`, the bare base."""
+        """Return an agent's index in the stack, −1 for `None`, the bare base."""
         if agent is None:
             return -1
         if agent not in self._index:
-            raise AdapterError(f"there is no agent {agent!r} here; the agents are {', '.join(self.agents)}")
+            raise AdapterError(f"no agent {agent!r} here; the agents are {', '.join(self.agents)}")
         return self._index[agent]
 
     def version(self, agent: str) -> int:
         """Return how often an agent's adapter has changed since it was attached.
 
-        An engine says with each completion which version sampled it, so that a sampler left behind is noticed.
+        Completions carry the version that sampled them, so that a stale sampler is noticed.
         """
         self.index(agent)
         return self._versions[agent]
 
     def count_change(self, agents: Iterable[str]) -> None:
-        """Count a change of these agents' adapters; whoever writes to `parameters` has to call it."""
+        """Count a change of these agents' adapters; call it after writing to `parameters`."""
         for agent in agents:
             self._versions[agent] += 1
 
@@ -111,42 +106,36 @@ class AdapterStack:
 
     @contextmanager
     def routed(self, agents_N: Sequence[str | None] | Routing, *, learning: bool = False) -> Generator[None]:
-        """Have the model's rows belong to these agents inside the block; `learning` turns adapter dropout on."""
+        """Compute the model's rows with these agents' adapters inside the block; `learning` turns dropout on."""
         routing = agents_N if isinstance(agents_N, Routing) else self.routing(agents_N)
         with self.switchboard.set(routing, learning=learning):
             yield
 
     def switched_off(self) -> AbstractContextManager[None]:
-        """Have the model be the bare base inside the block, whatever is around it."""
+        """Use the bare base inside the block, also within `routed`."""
         return self.switchboard.set(None)
+
+    @property
+    def can_recompute(self) -> bool:
+        """Whether the model has blocks whose activations can be recomputed."""
+        return bool(self._blocks())
 
     def enable_checkpointing(self) -> None:
         """While learning, recompute activations in the backward pass instead of keeping them.
 
-        The routing travels with each checkpoint, so a backward pass outside of `routed` computes the same gradients.
+        Each checkpoint keeps its routing, so a backward pass outside of `routed` computes the same gradients.
         transformers' own switch works only in training mode, which would turn the base's dropout on and the engine's
-        cache off; this one looks at `routed(..., learning=True)`.
+        cache off; this one depends on `routed(..., learning=True)`.
         """
         blocks = self._blocks()
         if not blocks:
             raise AdapterError(
                 f"{type(self.model).__name__} has no blocks to recompute: leave training.gradient_checkpointing false"
             )
-        if self._recomputes:
-            return
-        self._recomputes = True
-        for block in blocks:
-            block.forward = self._recomputing(block.forward)
-
-    @property
-    def recomputes(self) -> bool:
-        """Whether activations are recomputed while learning."""
-        return self._recomputes
-
-    @property
-    def can_recompute(self) -> bool:
-        """Whether the model has blocks whose activations can be recomputed."""
-        return bool(self._blocks())
+        if not self.recomputes:
+            self.recomputes = True
+            for block in blocks:
+                block.forward = self._recomputing(block.forward)
 
     def _blocks(self) -> list[GradientCheckpointingLayer]:
         return [module for module in self.model.modules() if isinstance(module, GradientCheckpointingLayer)]
@@ -168,67 +157,69 @@ class AdapterStack:
 
     @contextmanager
     def _recomputing_as(self, routing: Routing | None, *, learning: bool) -> Generator[None]:
-        """Recompute as in the forward pass: the same adapters, and the attention kernels that learning may take."""
+        """Recompute as in the forward pass: the same adapters, and the same attention kernels."""
         with lengths_vary(self.scale_K.device), self.switchboard.set(routing, learning=learning):
             yield
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Return every stacked parameter by name; the first axis of each is the agent."""
-        named = ((f"{path}.{kind}", layer, kind) for path, layer in self.layers.items() for kind in ("A_KRI", "B_KRO"))
-        return {name: getattr(layer, kind) for name, layer, kind in named}
+        kinds = ("A_KRI", "B_KRO")
+        return {f"{path}.{kind}": getattr(layer, kind) for path, layer in self.layers.items() for kind in kinds}
 
+    @torch.no_grad()
     def reset(self, agent: str, *, seed: int) -> None:
-        """Give an agent a blank adapter: A uniform in ±1/√in as in PEFT, B zero, so that it speaks like the base."""
+        """Give an agent a blank adapter: A uniform in ±1/√in as in PEFT, B zero, so that it replies like the base."""
         generator = torch.Generator().manual_seed(seed)
-        place, rank = self.index(agent), self.lora[agent].rank
-        with torch.no_grad():
-            for layer in self.layers.values():
-                bound = 1 / math.sqrt(layer.in_features)
-                drawn = torch.rand(rank, layer.in_features, generator=generator) * (2 * bound) - bound
-                layer.A_KRI[place] = 0
-                layer.A_KRI[place, :rank] = drawn.to(layer.A_KRI)
-                layer.B_KRO[place] = 0
+        index, rank = self.index(agent), self.lora[agent].rank
+        self._zero(index)
+        for layer in self.layers.values():
+            bound = 1 / math.sqrt(layer.in_features)
+            drawn = torch.rand(rank, layer.in_features, generator=generator) * (2 * bound) - bound
+            layer.A_KRI[index, :rank] = drawn.to(layer.A_KRI)
         self.count_change([agent])
 
     def resize(self, agent: str, *, rank: int, alpha: float) -> None:
         """Give an agent a rank and a scale of its own, within the stack's rank; its adapter is all zeros afterwards.
 
-        A routing prepared before has the scale of before.
+        A routing prepared earlier keeps the old scale.
         """
-        place, most = self.index(agent), self.rank
-        if rank > most:
+        index = self.index(agent)
+        if rank > self.rank:
             raise AdapterError(
-                f"{agent} cannot have rank {rank} in a stack of rank {most}; attach the stack with rank {rank} or more"
+                f"{agent} cannot have rank {rank} in a stack of rank {self.rank}; attach the stack with rank {rank}"
             )
         self.lora[agent] = replace(self.lora[agent], rank=rank, alpha=alpha)
-        self.scale_K[place] = self.lora[agent].scale
-        with torch.no_grad():
-            for layer in self.layers.values():
-                layer.A_KRI[place] = 0
-                layer.B_KRO[place] = 0
+        self.scale_K[index] = self.lora[agent].scale
+        self._zero(index)
         self.count_change([agent])
+
+    @torch.no_grad()
+    def _zero(self, index: int) -> None:
+        for layer in self.layers.values():
+            layer.A_KRI[index] = 0
+            layer.B_KRO[index] = 0
 
     def tensors(self, agent: str) -> dict[str, Tensor]:
         """Return an agent's own tensors, `{path}.lora_A.weight` [rank, in] and `{path}.lora_B.weight` [out, rank].
 
         They are views of the stacked parameters, without the padding.
         """
-        place, rank = self.index(agent), self.lora[agent].rank
+        index, rank = self.index(agent), self.lora[agent].rank
         own: dict[str, Tensor] = {}
         for path, layer in self.layers.items():
-            own[f"{path}.lora_A.weight"] = layer.A_KRI.detach()[place, :rank]
-            own[f"{path}.lora_B.weight"] = layer.B_KRO.detach()[place, :rank].T
+            own[f"{path}.lora_A.weight"] = layer.A_KRI.detach()[index, :rank]
+            own[f"{path}.lora_B.weight"] = layer.B_KRO.detach()[index, :rank].T
         return own
 
     def assign(self, agent: str, tensors: Mapping[str, Tensor]) -> None:
-        """Give an agent these tensors, named as `tensors` names them. All or nothing: shapes are checked first."""
+        """Give an agent these tensors, named as in `tensors`. All or nothing: shapes are checked first."""
         own = self.tensors(agent)
-        missing, strange = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
-        if missing or strange:
-            first = f"it lacks {missing[0]}" if missing else f"it has {strange[0]}, which the base has not"
+        missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
+        if missing or unknown:
+            first = f"it lacks {missing[0]}" if missing else f"it has {unknown[0]}, which the base has not"
             raise AdapterError(
                 f"the adapter for {agent} does not fit this base: {first} "
-                f"({len(missing)} tensors missing, {len(strange)} unknown); use the base it was trained on"
+                f"({len(missing)} tensors missing, {len(unknown)} unknown); use the base it was trained on"
             )
         for name, mine in own.items():
             if mine.shape != tensors[name].shape:

@@ -387,7 +387,7 @@ class TestStart:
         assert started(stack=stack)[1].dtype == "float16"
 
     def test_the_embedded_model_is_a_folder(self, started, monkeypatch):
-        monkeypatch.setattr(vllm_engine, "place_of", lambda name: f"/models/{name}")
+        monkeypatch.setattr(vllm_engine, "resolve_model", lambda name: f"/models/{name}")
         assert started()[1].model == "/models/base"
 
     @pytest.mark.parametrize(

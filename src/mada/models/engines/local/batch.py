@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mada.models.adapters.routing import gates
+from mada.models.adapters.layer import gates
 from mada.models.engines.local.cache import SlotCache
 from mada.models.engines.local.drawing import DrawSettings, draw
 from mada.models.engines.local.network import Network

@@ -22,7 +22,7 @@ from mada.models.engines.local.llama import Block, LlamaNetwork
 from mada.models.engines.local.projection import Projection
 from mada.models.engines.local.racing import draw_all
 from mada.models.engines.local.randomness import keys
-from mada.models.head import logits_of
+from mada.models.forward import logits_of
 
 # Sizes that steps are captured for: close together where a step is bound by launches, wider where by arithmetic.
 _LADDER = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)

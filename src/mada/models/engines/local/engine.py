@@ -12,12 +12,12 @@ from transformers import PreTrainedModel
 
 from mada.errors import EngineError
 from mada.models.adapters import AdapterStack
-from mada.models.attention import lengths_vary
 from mada.models.engines.engine import Completion, EngineStatistics, Sampling
 from mada.models.engines.local.batch import Batch, Drawn
 from mada.models.engines.local.network import Prompts
 from mada.models.engines.local.rows import Queue, Request, Row
 from mada.models.engines.local.setup import Limits, make_batch
+from mada.models.forward import lengths_vary
 
 _slot = attrgetter("slot")
 _length = attrgetter("length")

@@ -8,8 +8,8 @@ from transformers import DynamicCache, PreTrainedModel
 
 from mada.models.adapters import AdapterStack, Routing
 from mada.models.engines.local.cache import CacheShape, SlotCache
-from mada.models.engines.local.network import Prompts, layer_windows
-from mada.models.head import logits_of, trunk
+from mada.models.engines.local.network import Prompts
+from mada.models.forward import layer_windows, logits_of, trunk
 
 
 class HuggingFaceNetwork:

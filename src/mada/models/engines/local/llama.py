@@ -16,9 +16,9 @@ from transformers import PreTrainedModel
 
 from mada.models.adapters import AdapterStack
 from mada.models.engines.local.cache import CacheShape, SlotCache
-from mada.models.engines.local.network import Prompts, layer_windows
+from mada.models.engines.local.network import Prompts
 from mada.models.engines.local.projection import Projection
-from mada.models.head import logits_of, trunk
+from mada.models.forward import layer_windows, logits_of, trunk
 
 MODEL_TYPES = frozenset({"qwen2", "qwen3", "llama", "mistral", "smollm3"})
 

@@ -5,7 +5,7 @@ Two kinds of networks answer: `LlamaNetwork`, a plain reading of the blocks that
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
@@ -43,12 +43,3 @@ class Network(Protocol):
         `longest` is at least every row's length after the token: what lies beyond need not be looked at.
         """
         ...
-
-
-def layer_windows(config: Any) -> list[int | None]:
-    """Return how far back each layer looks, `None` for all the way."""
-    kinds: list[str] | None = getattr(config, "layer_types", None)
-    window: int | None = getattr(config, "sliding_window", None)
-    if kinds is None:
-        return [window] * config.num_hidden_layers
-    return [window if kind == "sliding_attention" else None for kind in kinds]

@@ -16,7 +16,7 @@ from mada.models.engines.engine import Completion, EngineStatistics, Sampling
 from mada.models.engines.vllm.backend import GIB, VllmBackend, share_of_memory
 from mada.models.engines.vllm.handover import Handover, Version
 from mada.models.engines.vllm.interface import Backend, Settings
-from mada.models.loading import DTYPES, place_of
+from mada.models.loading import DTYPES, resolve_model
 from mada.seeds import seed_for
 
 # What a learner keeps for every number of an adapter: gradient, float32 master and two moments, four bytes each; and
@@ -106,7 +106,7 @@ class VllmEngine:
         agents = stack.agents if stack else tuple(folders)
         sleeps = stack is not None if sleep is None else sleep
         settings = Settings(
-            model=place_of(str(model)),
+            model=resolve_model(str(model)),
             revision=revision,
             dtype=_dtype(dtype, stack, has_agents=bool(agents)),
             context=context,

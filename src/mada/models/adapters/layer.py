@@ -1,0 +1,155 @@
+"""A linear layer with K low-rank adapters, computed for all rows of a batch at once, and which row is whose.
+
+Axes: N row, K agent, R rank, I in, O out.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mada.errors import AdapterError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routing:
+    """The agents of a batch's rows, prepared once for all layers of a forward pass.
+
+    `gate_NK` holds an agent's scale where the row is the agent's, and 0 elsewhere; a row of the bare base is all zeros.
+    `span` is set when the rows are in agent order, equally many for each agent from `span[0]` up to `span[1]`, so that
+    each agent's rows are one block.
+    """
+
+    gate_NK: Tensor
+    span: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, agents_N: list[int], scale_K: Tensor) -> "Routing":
+        """Prepare the routing of rows given by agent index, −1 for the bare base."""
+        index_N = torch.tensor(agents_N, dtype=torch.long, device=scale_K.device)
+        return cls(gates(index_N, scale_K), _even_span(agents_N))
+
+
+def gates(index_N: Tensor, scale_K: Tensor) -> Tensor:
+    """Return an agent's scale where the row is the agent's, and 0 elsewhere, [N, K]."""
+    return (index_N[:, None] == torch.arange(len(scale_K), device=scale_K.device)) * scale_K
+
+
+def _even_span(agents_N: list[int]) -> tuple[int, int] | None:
+    if not agents_N or agents_N[0] < 0:
+        return None
+    first, last = agents_N[0], agents_N[-1]
+    count, remainder = divmod(len(agents_N), last - first + 1) if last >= first else (0, 1)
+    even = not remainder and agents_N == [agent for agent in range(first, last + 1) for _ in range(count)]
+    return (first, last + 1) if even else None
+
+
+@dataclass(slots=True)
+class Switchboard:
+    """What all adapted layers of a model share: the current routing, and whether the model is learning."""
+
+    routing: Routing | None = None
+    learning: bool = False
+    """Whether adapter dropout is on: while learning, never while sampling."""
+    _dropped: tuple[Tensor, float, Tensor] | None = field(default=None, init=False, repr=False)
+
+    @contextmanager
+    def set(self, routing: Routing | None, *, learning: bool = False) -> Generator[None]:
+        """Use a routing, or no adapters at all, inside the block."""
+        before = self.routing, self.learning
+        self.routing, self.learning, self._dropped = routing, learning, None
+        try:
+            yield
+        finally:
+            self.routing, self.learning = before
+            self._dropped = None
+
+    def dropped(self, x: Tensor, share: float) -> Tensor:
+        """Return a layer's input with dropout; layers that read the very same input (q, k and v) share one mask.
+
+        PEFT draws a mask for each layer; sharing saves most of dropout's time and memory.
+        """
+        if self._dropped is None or self._dropped[0] is not x or self._dropped[1] != share:
+            self._dropped = x, share, _dropout(x, share)
+        return self._dropped[2]
+
+
+def _dropout(x: Tensor, share: float) -> Tensor:
+    """Set a share of numbers to zero and scale the rest up. On a CPU torch's own takes several times as long."""
+    if x.device.type != "cpu":
+        return functional.dropout(x, share, training=True)
+    # Four decisions from every random 64-bit number; a share is kept to 1/65,536.
+    bits = torch.empty(-(-x.numel() // 4), dtype=torch.long).random_(-(2**63), None)
+    kept = bits.view(torch.int16)[: x.numel()].view(x.shape) >= round(share * 2**16) - 2**15
+    return x * kept.to(x.dtype).mul_(1 / (1 - share))
+
+
+class StackedLinear(nn.Module):
+    """y = Wx + b + scale_k · B_k A_k x, where k is the agent of x's row.
+
+    Two matrix products do the low-rank part of a whole batch, without a loop over agents:
+
+    - rows in agent order, equally many each: products batched over agents;
+    - any other order: one product with all A side by side, the columns of other agents' adapters set to zero, one
+      product with all B. The zeros cost K times the (small) low-rank arithmetic, and no copy of any weight.
+
+    An input is [row, position, feature], or the same with rows and positions flattened into one axis.
+
+    Adapters of smaller rank are padded with zero rows of A and B. These get zero gradients (each is a product with the
+    other's zeros), so they stay zero, and padding is exact.
+    """
+
+    def __init__(self, base: nn.Linear, *, agents: int, rank: int, dropout: float, switchboard: Switchboard) -> None:
+        super().__init__()
+        self.base = base
+        self.rank = rank
+        self.dropout = dropout
+        self.switchboard = switchboard
+        # Some models read these of their layers.
+        self.in_features, self.out_features = base.in_features, base.out_features
+        self.A_KRI = nn.Parameter(base.weight.new_zeros(agents, rank, base.in_features))
+        self.B_KRO = nn.Parameter(base.weight.new_zeros(agents, rank, base.out_features))
+
+    @property
+    def weight(self) -> Tensor:
+        """The frozen base weight: some models read its dtype or device."""
+        return self.base.weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The frozen base bias."""
+        return self.base.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply base and adapters to rows in the order of the switchboard's routing."""
+        y = self.base(x)
+        routing = self.switchboard.routing
+        if routing is None:
+            return y
+        rows = len(routing.gate_NK)
+        if x.shape[0] != rows and not (x.shape[:-1].numel() % rows == 0 and (x.dim() == 2 or x.shape[0] == 1)):
+            raise AdapterError(
+                f"the batch has {x.shape[0]} rows, but agents were named for {rows}: name one for each row"
+            )
+        if self.switchboard.learning and self.dropout:
+            x = self.switchboard.dropped(x, self.dropout)
+        return self._by_block(x, y, routing, *routing.span) if routing.span else self._by_gate(x, y, routing)
+
+    def _by_block(self, x: Tensor, y: Tensor, routing: Routing, first: int, end: int) -> Tensor:
+        count = end - first
+        scale_K11 = routing.gate_NK[:: len(routing.gate_NK) // count, first:end].diagonal()[:, None, None]
+        x_K = x.reshape(count, -1, x.shape[-1])
+        z_K = torch.bmm(x_K, self.A_KRI[first:end].transpose(1, 2)) * scale_K11.to(x.dtype)
+        # Into y itself, which is fresh: a copy would read and write all outputs once more.
+        y.view(count, -1, y.shape[-1]).baddbmm_(z_K, self.B_KRO[first:end])
+        return y
+
+    def _by_gate(self, x: Tensor, y: Tensor, routing: Routing) -> Tensor:
+        agents = len(self.A_KRI)
+        z = functional.linear(x, self.A_KRI.flatten(0, 1)).reshape(len(routing.gate_NK), -1, agents, self.rank)
+        gated = (z * routing.gate_NK[:, None, :, None].to(z.dtype)).view(-1, agents * self.rank)
+        y.view(-1, y.shape[-1]).addmm_(gated, self.B_KRO.flatten(0, 1))
+        return y

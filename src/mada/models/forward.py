@@ -1,0 +1,120 @@
+"""How a base is run: head apart from trunk, fused norms, attention kernels, sliding windows, CPU threads.
+
+The head is the part of a causal model that needs the most memory. The model runs without it, and the head is applied
+only where logits are wanted. `logits_of` does what some architectures do after the head; `check_head` compares the
+result with the model's own logits.
+"""
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from mada.errors import ModelError
+
+SMALL_MODEL = 50_000_000  # parameters; below this a second CPU thread only costs time
+# These scale by `weight`; Gemma's norm scales by 1 + weight and stays as it is.
+_PLAIN_NORMS = frozenset({"LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "SmolLM3RMSNorm"})
+
+
+def trunk(model: PreTrainedModel) -> nn.Module:
+    """Return the model without its head; called like the model, its first output is the last hidden states."""
+    return model.base_model
+
+
+def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
+    """Return the logits of hidden states, as the whole model would."""
+    head = model.get_output_embeddings()
+    if head is None:
+        raise ModelError(f"{type(model).__name__} has no output head, so it cannot predict the next token")
+    logits: Tensor = head(hidden)
+    scale, divisor, cap = _after_head(model)
+    if scale is not None:
+        logits = logits * scale
+    if divisor is not None:
+        logits = logits / divisor
+    return logits if cap is None else cap * torch.tanh(logits / cap)
+
+
+def plain_head(model: PreTrainedModel) -> nn.Linear | None:
+    """Return the head if logits are its product and nothing else, `None` otherwise."""
+    head = model.get_output_embeddings()
+    plain = type(head) is nn.Linear and cast("Tensor | None", head.bias) is None
+    return head if isinstance(head, nn.Linear) and plain and _after_head(model) == [None] * 3 else None
+
+
+def _after_head(model: PreTrainedModel) -> list[Any]:
+    """Return what the logits are multiplied by, divided by, and capped at."""
+    config = model.config.get_text_config()
+    return [getattr(config, name, None) for name in ("logit_scale", "logits_scaling", "final_logit_softcapping")]
+
+
+@torch.no_grad()
+def check_head(model: PreTrainedModel) -> None:
+    """Refuse a model whose logits differ from what `logits_of` makes of its hidden states."""
+    ids = torch.arange(4, device=model.device)[None]
+    own = model(input_ids=ids, use_cache=False).logits.float()
+    ours = logits_of(model, trunk(model)(input_ids=ids, use_cache=False)[0]).float()
+    # bfloat16 keeps 8 bits; a missing scale or cap is far beyond that.
+    if own.shape != ours.shape or (own - ours).abs().max() > 0.02 * own.abs().max() + 1e-4:
+        raise ModelError(
+            f"{type(model).__name__} changes its logits in a way mada does not know, so log-probabilities would be "
+            "wrong. Use another architecture, or add this one to mada/models/forward.py"
+        )
+
+
+def fuse_norms(model: nn.Module) -> int:
+    """Run a model's RMS norms as torch's single operation; return how many there are.
+
+    Spelled out in eight operations, the norms take a tenth of a learning pass on a GPU. The result differs by rounding
+    only: the scale is applied before rounding, not after.
+    """
+    norms = [module for module in model.modules() if type(module).__name__ in _PLAIN_NORMS]
+    for norm in norms:
+        norm.forward = partial(_rms_norm, norm)
+    return len(norms)
+
+
+def _rms_norm(norm: nn.Module, hidden_states: Tensor) -> Tensor:
+    weight, epsilon = cast("Tensor", norm.weight), cast("float", norm.variance_epsilon)
+    return functional.rms_norm(hidden_states, weight.shape, weight, epsilon)
+
+
+def lengths_vary(device: torch.device) -> AbstractContextManager[object]:
+    """Keep torch from using cuDNN's attention inside the block; use it where shapes rarely repeat.
+
+    cuDNN plans every new shape before it runs, which takes longer than the other kernels need in all; torch prefers it
+    on some GPUs nevertheless.
+    """
+    if device.type != "cuda":
+        return nullcontext()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+
+
+def layer_windows(config: Any) -> list[int | None]:
+    """Return how far back each layer looks, `None` for all the way."""
+    kinds: list[str] | None = getattr(config, "layer_types", None)
+    window: int | None = getattr(config, "sliding_window", None)
+    if kinds is None:
+        return [window] * config.num_hidden_layers
+    return [window if kind == "sliding_attention" else None for kind in kinds]
+
+
+def choose_threads(model: PreTrainedModel, wanted: int | None = None) -> int:
+    """Set this process's CPU threads and return their number: the wanted one, or 1 for a small model on a CPU.
+
+    On busy cores, two threads of a small model wait for each other several times as long as they compute. A value of
+    OMP_NUM_THREADS is respected.
+    """
+    if wanted is not None:
+        torch.set_num_threads(wanted)
+    elif model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.num_parameters() < SMALL_MODEL:
+        torch.set_num_threads(1)
+    return torch.get_num_threads()
