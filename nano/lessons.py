@@ -20,9 +20,7 @@ import numpy as np
 
 from mada.debate.prompts import Prompts
 from mada.debate.response import Response
-from mada.problems.abacus.exercise import Exercise, Step
-from mada.problems.abacus.levels import LEVELS, Level, draw_exercise
-from mada.problems.abacus.wording import worded
+from mada.problems.abacus import LEVELS, Exercise, Level, Step, draw_exercise, in_words
 
 SLIP = 0.03
 SLIPS = (1, 2, 10, 20)
@@ -100,13 +98,13 @@ def written(lines: Sequence[Line]) -> str:
 def direct_lesson(random: np.random.Generator) -> Lesson:
     """Return a question and a solution of it."""
     exercise = _exercise(random)
-    return Lesson(Prompts().ask(worded(exercise, random)), written(solve(exercise, random)))
+    return Lesson(Prompts().ask(in_words(exercise, random)), written(solve(exercise, random)))
 
 
 def debate_lesson(random: np.random.Generator) -> Lesson:
     """Return a question with other agents' solutions, good and bad, and a solution that looks at them."""
     exercise = _exercise(random)
-    question, prompts = worded(exercise, random), Prompts()
+    question, prompts = in_words(exercise, random), Prompts()
     count = 3 if random.random() < 0.6 else int(random.integers(1, 7))
     peers = [solve(exercise, random, carelessness=MOST_CARELESS * random.random()) for _ in range(count)]
     responses = [_response(peer, random) for peer in peers]

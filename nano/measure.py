@@ -20,8 +20,8 @@ from mada.models.chat import ChatModel
 from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, load_base
+from mada.problems import Problem
 from mada.problems.abacus import abacus_problems
-from mada.problems.problem import Problem
 from mada.seeds import seed_for
 from mada.team.encoding import chat_prompt, prompt_ids
 

@@ -26,8 +26,8 @@ from mada.debate.prompts import Prompts
 from mada.grading.extraction import extract_answer
 from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
+from mada.problems import Problem
 from mada.problems.abacus import abacus_problems
-from mada.problems.problem import Problem
 from mada.seeds import rng, seed_for
 from vocabulary import ASSISTANT, END, PAD, USER, make_tokenizer, save_tokenizer
 

@@ -190,7 +190,7 @@ def _evaluate_run(
     fail_on_error: float | None,
     reuse: list[Path] | None,
 ) -> None:
-    from mada.problems.source_options import parse_sources
+    from mada.problems.sources import parse_sources
     from mada.run import StoredRun
 
     stored, others = StoredRun.read(folder), _others(reuse)

@@ -1,6 +1,7 @@
 """`mada problems`: look at data sets, cut them, and see what they share with the benchmarks."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,7 @@ from mada.report.numbers import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mada.problems import KnownSet, Match, Problem
+    from mada.problems import Match, Problem
 
 app = typer.Typer(no_args_is_help=True, help="Look at problem sets, cut them, compare them with benchmarks.")
 
@@ -41,11 +42,23 @@ def list_known(folder: FolderOption = None, as_json: JsonOption = False) -> None
     Rows are counted in the local files where there are any; the others are as published.
     """
     from mada.problems.known import KNOWN_SETS, data_folder
+    from mada.problems.sources import parse_sources
 
     chosen = data_folder(folder)
     counts = {name: _local_rows(name, chosen) for name in KNOWN_SETS}
+    hubs = {name: parse_sources(known.hub)[0] for name, known in KNOWN_SETS.items() if known.hub}
     if as_json:
-        print_json([{"name": name, **asdict(known), "local_rows": counts[name]} for name, known in KNOWN_SETS.items()])
+        print_json(
+            [
+                {
+                    "name": name,
+                    **asdict(known),
+                    "local_rows": counts[name],
+                    "hub": {"name": hubs[name].name, **hubs[name].options} if name in hubs else None,
+                }
+                for name, known in KNOWN_SETS.items()
+            ]
+        )
         return
     from rich.table import Table
 
@@ -58,8 +71,15 @@ def list_known(folder: FolderOption = None, as_json: JsonOption = False) -> None
             kind = known.kind
             table.add_row(f"[{kind}]", style="dim")
         rows = counts[name]
-        place = _place(known, local=rows is not None, folder=chosen)
-        table.add_row(name, known.title, f"{known.rows if rows is None else rows:,}", place)
+        if known.kind == "built-in":
+            origin = "made here"
+        elif rows is not None:
+            origin = "\n".join(known.files)
+        elif chosen is not None:
+            origin = f"missing: {', '.join(known.files)}"
+        else:
+            origin = f"hub:{hubs[name].name}" if name in hubs else "needs MADA_DATA"
+        table.add_row(name, known.title, f"{known.rows if rows is None else rows:,}", origin)
     console().print(table)
 
 
@@ -78,20 +98,16 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Count a source's problems and show some of them."""
-    from mada.problems import load_problems
     from mada.problems.split import count_duplicates, seeded_order
 
-    problems = load_problems(
-        source,
-        config=config,
-        split=split,
-        revision=revision,
-        columns=_columns(column),
-        answer_form=answer_form,
-        folder=folder,
-    )
+    options = {"form": answer_form, "config": config, "split": split, "revision": revision}
+    problems = _load(source, folder, column=column, options=options)
     duplicates = count_duplicates(problems)
-    shown = seeded_order(problems, seed)[:sample] if problem_id is None else [_with_id(problems, problem_id)]
+    shown = seeded_order(problems, seed)[:sample]
+    if problem_id is not None:
+        shown = [problem for problem in problems if problem.id == problem_id]
+        if not shown:
+            raise DataError(f"no problem has the id {problem_id!r}; ids look like {problems[0].id!r}")
     if as_json:
         sampled = [asdict(problem) for problem in shown]
         print_json({"source": source, "problems": len(problems), "duplicates": duplicates, "sample": sampled})
@@ -123,18 +139,11 @@ def cut(
 ) -> None:
     """Cut a source into disjoint subsets and a validation set, without duplicates."""
     from mada.atomic import replace_text
-    from mada.problems import load_problems, remove_copies, split_problems
+    from mada.problems import remove_copies, split_problems
 
-    problems = load_problems(
-        source,
-        config=config,
-        split=split,
-        revision=revision,
-        columns=_columns(column),
-        answer_form=answer_form,
-        folder=folder,
-    )
-    clean = remove_copies(problems, _benchmarks(drop_copies_of or [], folder))
+    options = {"form": answer_form, "config": config, "split": split, "revision": revision}
+    problems = _load(source, folder, column=column, options=options)
+    clean = remove_copies(problems, {name: _load(name, folder) for name in drop_copies_of or []})
     result = split_problems(clean.kept, subsets=subsets, subset_size=size, validation_size=validation, seed=seed)
     if output is not None:
         replace_text(output, result.to_json())
@@ -179,20 +188,15 @@ def overlap(
     Exact: equal but for typesetting. Near: many n-grams in common and the same answer. Sibling: many n-grams
     in common, another answer.
     """
-    from mada.problems import BENCHMARKS, find_overlaps, load_problems
-    from mada.problems.overlap import KINDS
+    from mada.problems import BENCHMARKS, find_overlaps
+    from mada.problems.contamination import KINDS
 
-    problems = load_problems(
-        source,
-        config=config,
-        split=split,
-        revision=revision,
-        columns=_columns(column),
-        answer_form=answer_form,
-        folder=folder,
-    )
-    found = find_overlaps(problems, _benchmarks(against or BENCHMARKS, folder), n=n, threshold=threshold)
-    counts = {name: {kind: len(one.of_kind(kind)) for kind in KINDS} for name, one in found.items()}
+    options = {"form": answer_form, "config": config, "split": split, "revision": revision}
+    problems = _load(source, folder, column=column, options=options)
+    benchmarks = {name: _load(name, folder) for name in against or BENCHMARKS}
+    found = find_overlaps(problems, benchmarks, n=n, threshold=threshold)
+    kinds = {name: Counter(match.kind for match in one.matches) for name, one in found.items()}
+    counts = {name: {kind: kinds[name][kind] for kind in KINDS} for name in found}
     if as_json:
         print_json({name: {"counts": counts[name], **asdict(one)} for name, one in found.items()})
         return
@@ -210,27 +214,22 @@ def overlap(
         _print_matches(out, [match for one in found.values() for match in one.matches], problems=problems)
 
 
-def _benchmarks(names: Sequence[str], folder: Path | None) -> "dict[str, list[Problem]]":
+def _load(
+    source: str,
+    folder: Path | None,
+    *,
+    column: Sequence[str] | None = None,
+    options: "dict[str, str | None] | None" = None,
+) -> "list[Problem]":
     from mada.problems import load_problems
 
-    return {name: load_problems(name, folder=folder) for name in names}
-
-
-def _columns(assignments: Sequence[str] | None) -> dict[str, str]:
-    columns: dict[str, str] = {}
-    for assignment in assignments or []:
+    chosen = {key: value for key, value in (options or {}).items() if value}
+    for assignment in column or []:
         role, equals, name = assignment.partition("=")
         if not (role and equals and name):
             raise DataError(f"--column {assignment}: wanted ROLE=NAME, such as answer=final_answer")
-        columns[role] = name
-    return columns
-
-
-def _with_id(problems: "Sequence[Problem]", wanted: str) -> "Problem":
-    for problem in problems:
-        if problem.id == wanted:
-            return problem
-    raise DataError(f"no problem has the id {wanted!r}; ids look like {problems[0].id!r}")
+        chosen[role] = name
+    return load_problems(source, options=chosen, folder=folder)
 
 
 def _local_rows(name: str, folder: Path | None) -> int | None:
@@ -243,25 +242,14 @@ def _local_rows(name: str, folder: Path | None) -> int | None:
     return sum(1 for path in local_files(name, folder) for _ in read_rows(path))
 
 
-def _place(known: "KnownSet", *, local: bool, folder: Path | None) -> str:
-    if known.kind == "built-in":
-        return "made here"
-    if local:
-        return "\n".join(known.files)
-    if folder is not None:
-        return f"missing: {', '.join(known.files)}"
-    return f"hub:{known.hub.name}" if known.hub else "needs MADA_DATA"
-
-
 def _print_problem(out: "Console", problem: "Problem") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    answer = Text.assemble(("answer  ", "dim"), safe(problem.answer))
     out.print()
     out.print(Text.assemble((safe(problem.id), "bold"), (f"  {safe(problem.source)}", "dim")))
     out.print(Padding(Text(safe(problem.question)), (0, 0, 0, 2)))
-    out.print(Padding(answer, (0, 0, 0, 2)))
+    out.print(Padding(Text.assemble(("answer  ", "dim"), safe(problem.answer)), (0, 0, 0, 2)))
 
 
 def _print_matches(out: "Console", matches: "Sequence[Match]", *, problems: "Sequence[Problem]") -> None:

@@ -14,7 +14,7 @@ from mada.pipeline.evaluate import TEAM, systems_of
 from mada.pipeline.plan import plan_of
 from mada.pipeline.split import cut_problems, load_training_problems, rows_to_skip
 from mada.problems import load_problems
-from mada.problems.hub import stop_asking
+from mada.problems.sources import go_offline
 from mada.recipe import Recipe
 from mada.team.agent import check_chat_template
 from mada.team.settings import DebateSettings
@@ -64,7 +64,7 @@ class _Checks:
             return check()
         except MadaError as error:
             if isinstance(error.__cause__, ConnectionError):
-                stop_asking()
+                go_offline()
             self.note(key, str(error))
             return None
 

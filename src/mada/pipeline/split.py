@@ -58,13 +58,10 @@ def rows_to_skip(recipe: Recipe) -> list[str] | None:
 def load_training_problems(recipe: Recipe, *, skipped: list[str] | None = None) -> list[Problem]:
     """Read the recipe's source of training problems; places of rows without an answer go into `skipped`, if given."""
     data = recipe.data
-    columns = {role: name for role, name in data.columns.model_dump().items() if name is not None}
+    options = {**data.columns.model_dump(), "config": data.config, "split": data.split, "revision": data.revision}
     return load_problems(
         data.train,
-        config=data.config,
-        split=data.split,
-        revision=data.revision,
-        columns=columns,
+        options={key: value for key, value in options.items() if value is not None},
         folder=data.folder,
         limit=_enough(recipe),
         skipped=skipped,

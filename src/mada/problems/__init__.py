@@ -1,7 +1,7 @@
 """Problems: where they come from, how they are cut, and which of them a benchmark already holds."""
 
+from mada.problems.contamination import Decontaminated, Match, Overlap, find_overlaps, remove_copies
 from mada.problems.known import BENCHMARKS, KNOWN_SETS, KnownSet
-from mada.problems.overlap import Decontaminated, Match, Overlap, find_overlap, find_overlaps, remove_copies
 from mada.problems.problem import Problem
 from mada.problems.sources import load_problems
 from mada.problems.split import Part, Split, split_problems
@@ -16,7 +16,6 @@ __all__ = [
     "Part",
     "Problem",
     "Split",
-    "find_overlap",
     "find_overlaps",
     "load_problems",
     "remove_copies",

@@ -1,7 +1,7 @@
-"""Problem files: JSONL, JSON, CSV, TSV and Parquet, each also gzipped, as rows that know where they stand.
+"""Problem files (JSONL, JSON, CSV, TSV, Parquet, each also gzipped) as rows with their locations.
 
-Files are read as UTF-8 whatever the machine's locale, and a byte order mark is skipped. Whatever is
-wrong with a file ends in one `DataError` that names the file and, where there are lines, the line.
+Text is UTF-8, with or without a byte order mark. Whatever is wrong with a file raises a `DataError` that names the file
+and, where it has lines, the line.
 """
 
 import csv
@@ -11,11 +11,12 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
 from mada.errors import DataError
-from mada.problems.rows import Row, listed, shown
+from mada.problems.problem import Row, listed, shown
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -24,7 +25,10 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise DataError(f"{path}: is a folder; name one file in it, or hub:{path} for a folder in data set form")
     read = FORMATS.get(_format(path))
     if read is None:
-        raise DataError(f"{path}: cannot read {path.suffix or 'a file without an ending'}; use {_endings()}")
+        endings = ", ".join(FORMATS)
+        raise DataError(
+            f"{path}: cannot read {path.suffix or 'a file without an ending'}; use {endings}, or one of these with .gz"
+        )
     if not path.exists():
         raise DataError(f"{path}: no such file; check the name and the folder you are in")
     return read(path)
@@ -35,10 +39,8 @@ def read_json_lines(stream: IO[bytes], *, name: str) -> Iterator[Row]:
     for number, line in _numbered_lines(stream, name):
         if line.strip():
             location = f"{name}:{number}"
-            value = _parse_json(
-                line.strip(), location, remedy="JSONL has one JSON object per line; a JSON list goes in .json"
-            )
-            yield _row(location, value)
+            remedy = "JSONL has one JSON object per line; a JSON list goes in .json"
+            yield _row(location, _parse_json(line.strip(), location, remedy=remedy))
 
 
 def is_problem_file(name: str) -> bool:
@@ -51,10 +53,6 @@ def _format(path: Path) -> str:
     return "".join(suffixes[-2:-1] if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
 
-def _endings() -> str:
-    return ", ".join(FORMATS) + ", or one of these with .gz"
-
-
 def _open(path: Path) -> IO[bytes]:
     try:
         return cast("IO[bytes]", gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
@@ -62,13 +60,14 @@ def _open(path: Path) -> IO[bytes]:
         raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _lines(path: Path) -> Iterator[str]:
     with _open(path) as stream:
-        yield from _numbered_lines(stream, str(path))
+        for _, line in _numbered_lines(stream, str(path)):
+            yield line
 
 
 def _numbered_lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines with their ends, decoded one by one so that a bad byte has a line number."""
+    """Lines with their ends, decoded one by one so that a bad byte has a line number."""
     number = 0
     while True:
         try:
@@ -90,25 +89,6 @@ def _unreadable(name: str, error: Exception) -> DataError:
     return DataError(f"{name}: damaged or not what its name says ({error}); fetch or write the file again")
 
 
-def _read_json_lines(path: Path) -> Iterator[Row]:
-    with _open(path) as stream:
-        yield from read_json_lines(stream, name=str(path))
-
-
-def _read_json(path: Path) -> Iterator[Row]:
-    text = "".join(line for _, line in _lines(path))
-    remedy = "write a list of objects; one object per line goes in .jsonl"
-    value = _parse_json(text, str(path), remedy=remedy)
-    if isinstance(value, dict):
-        # Exports often wrap the rows: {"version": …, "data": […]}.
-        lists: list[object] = [item for item in cast("dict[str, object]", value).values() if isinstance(item, list)]
-        value = lists[0] if len(lists) == 1 else None
-    if not isinstance(value, list):
-        raise DataError(f"{path}: wanted a list of objects, or an object that holds one list (see docs/data.md)")
-    for number, item in enumerate(cast("list[object]", value), start=1):
-        yield _row(f"{path}: row {number}", item)
-
-
 def _parse_json(text: str, location: str, *, remedy: str) -> object:
     try:
         return json.loads(text)
@@ -125,47 +105,49 @@ def _row(location: str, value: object) -> Row:
     return Row(location, cast("dict[str, object]", value))
 
 
-def _read_separated(path: Path, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader((line for _, line in _lines(path)), delimiter=delimiter, strict=True)
-    header: list[str] | None = None
+def _read_json_lines(path: Path) -> Iterator[Row]:
+    with _open(path) as stream:
+        yield from read_json_lines(stream, name=str(path))
+
+
+def _read_json(path: Path) -> Iterator[Row]:
+    remedy = "write a list of objects; one object per line goes in .jsonl"
+    value = _parse_json("".join(_lines(path)), str(path), remedy=remedy)
+    if isinstance(value, dict):  # exports often wrap the rows: {"version": …, "data": […]}
+        lists: list[object] = [item for item in cast("dict[str, object]", value).values() if isinstance(item, list)]
+        value = lists[0] if len(lists) == 1 else None
+    if not isinstance(value, list):
+        raise DataError(f"{path}: wanted a list of objects, or an object that holds one list (see docs/data.md)")
+    for number, item in enumerate(cast("list[object]", value), start=1):
+        yield _row(f"{path}: row {number}", item)
+
+
+def _read_separated(path: Path, *, delimiter: str) -> Iterator[Row]:
+    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
+    header: list[str] = []
     while True:
-        first_line = reader.line_num + 1
+        location = f"{path}:{reader.line_num + 1}"
         try:
             record = next(reader, None)
         except csv.Error as error:
-            raise DataError(f"{path}:{first_line}: not valid CSV ({error}); check the quotes") from error
+            raise DataError(f"{location}: not valid CSV ({error}); check the quotes") from error
         if record is None:
             break
-        if header is None:
-            header = _header(path, record)
+        if not header:
+            header = [name.strip() for name in record]
+            if len(set(header)) < len(header):
+                raise DataError(
+                    f"{location}: a column name occurs twice ({listed(header)}); is the header line missing?"
+                )
         elif record:
-            yield _csv_row(f"{path}:{first_line}", header, record=record)
-    if header is None:
+            if len(record) != len(header):
+                raise DataError(
+                    f"{location}: {len(record)} fields, but the header names {len(header)} ({listed(header)}); "
+                    "put quotes around fields that hold the separator"
+                )
+            yield Row(location, dict(zip(header, record, strict=True)))
+    if not header:
         raise DataError(f"{path}: empty; the first line names the columns, such as problem,answer")
-
-
-def _header(path: Path, record: list[str]) -> list[str]:
-    header = [name.strip() for name in record]
-    if len(set(header)) < len(header):
-        raise DataError(f"{path}:1: a column name occurs twice ({listed(header)}); is the header line missing?")
-    return header
-
-
-def _csv_row(location: str, header: list[str], *, record: list[str]) -> Row:
-    if len(record) != len(header):
-        raise DataError(
-            f"{location}: {len(record)} fields, but the header names {len(header)} ({listed(header)}); "
-            "put quotes around fields that hold the separator"
-        )
-    return Row(location, dict(zip(header, record, strict=True)))
-
-
-def _read_csv(path: Path) -> Iterator[Row]:
-    return _read_separated(path, ",")
-
-
-def _read_tsv(path: Path) -> Iterator[Row]:
-    return _read_separated(path, "\t")
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
@@ -187,7 +169,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
 FORMATS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".jsonl": _read_json_lines,
     ".json": _read_json,
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
+    ".csv": partial(_read_separated, delimiter=","),
+    ".tsv": partial(_read_separated, delimiter="\t"),
     ".parquet": _read_parquet,
 }

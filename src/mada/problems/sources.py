@@ -1,143 +1,184 @@
-"""Problems from wherever they are: a known name, a file, a Hub data set, or a Python callable."""
+"""Problems from wherever they are: a known name, a file, a Hub data set, or a Python callable.
+
+Behind its name a source may have options in braces, `my.csv{problem = "task", form = "last-boxed"}`: columns, the form
+of the answer, and config, split and revision of a Hub data set. They are a TOML inline table, so they go wherever a
+source is named: in a recipe, on the command line, and for each source of a sum.
+"""
 
 import importlib
 import itertools
+import json
 import re
 import sys
+import tomllib
 import traceback
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from mada.errors import DataError, MadaError
 from mada.problems.abacus import abacus_problems
 from mada.problems.files import is_problem_file, read_rows
-from mada.problems.hub import HubName, read_hub_rows
-from mada.problems.known import (
-    DATA_FOLDER_VARIABLE,
-    KNOWN_SETS,
-    data_folder,
-    known_name,
-    local_files,
-    nearest_names,
+from mada.problems.known import DATA_FOLDER_VARIABLE, KNOWN_SETS, data_folder, known_name, local_files, nearest_names
+from mada.problems.problem import (
+    ANSWER_FORMS,
+    WELL_KNOWN_COLUMNS,
+    Draft,
+    Layout,
+    Problem,
+    Row,
+    finish_problems,
+    listed,
+    read_drafts,
+    shown,
 )
-from mada.problems.problem import Problem
-from mada.problems.rows import Draft, Layout, Row, collect_problems, drafts_from_rows, shown
-from mada.problems.source_options import FORM, HUB_KEYS, parse_sources
 
+HUB_OPTIONS = ("config", "split", "revision")
+OPTIONS = (*WELL_KNOWN_COLUMNS, "form", *HUB_OPTIONS)
+_WITH_OPTIONS = re.compile(r"([^{]*[^{\s])\s*(\{.*\})", re.DOTALL)
+_PLUS = re.compile(r"\s\+\s(?![^{]*\})")
 _CALLABLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
-_HUB_PREFIX = "hub:"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source's name and its options."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        for key, value in self.options.items():
+            if key not in OPTIONS:
+                raise DataError(f"{self.name}: unknown option {key!r}; choose from {', '.join(OPTIONS)}")
+            if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise DataError(f'{self.name}: {key} is {value!r}; wanted text, such as {key} = "NAME"')
+        form = self.options.get("form", "text")
+        if form not in ANSWER_FORMS:
+            raise DataError(f"{self.name}: unknown answer form {form!r}; choose from {', '.join(ANSWER_FORMS)}")
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in self.options.items())
+        return f"{self.name}{{{inside}}}" if inside else self.name
+
+
+def parse_sources(text: str) -> list[Source]:
+    """The sources of a sum, `math-train + my.csv{answer = "solution"}`; a file may be named like one."""
+    if Path(text).exists():
+        return [Source(text)]
+    return [_parse_source(one.strip()) for one in _PLUS.split(text)]
+
+
+def _parse_source(text: str) -> Source:
+    found = _WITH_OPTIONS.fullmatch(text)
+    return Source(text) if found is None or Path(text).exists() else Source(found[1], parse_table(found[2]))
+
+
+def source_of_table(table: Mapping[str, Any]) -> Source:
+    """Read a source that is written as a table, `{path = "my.csv", answer = "solution"}`."""
+    options = dict(table)
+    name = options.pop("path", None)
+    if not isinstance(name, str) or not name.strip():
+        raise DataError('a source as a table needs its path, such as {path = "my.csv", answer = "solution"}')
+    return Source(name, options)
+
+
+def parse_table(text: str) -> dict[str, Any]:
+    """Read an inline table of TOML."""
+    try:
+        return tomllib.loads(f"table = {text}")["table"]
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f'{text}: is not a TOML table, such as {{problem = "task", answer = "solution"}}: {error}'
+        ) from None
 
 
 def load_problems(
     source: str | Path,
     *,
-    config: str | None = None,
-    split: str | None = None,
-    revision: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    answer_form: str | None = None,
+    options: Mapping[str, str] | None = None,
     folder: str | Path | None = None,
     limit: int | None = None,
     skipped: list[str] | None = None,
 ) -> list[Problem]:
     """Read all problems of a source, or the first `limit`.
 
-    `source` is a known name (`math-500`), a file, `hub:owner/name`, or `module:function`, a callable without
-    arguments that returns problems or rows; or several of these with ` + ` between them, one after the other. Each
-    may have its own columns and answer form behind it, `my.csv{answer = "solution", form = "last-boxed"}`.
-    `config`, `split` and `revision` choose within a Hub data set.
-    `columns` maps problem, answer, id and source to the source's own column names. `folder` (else the
-    environment variable `MADA_DATA`) holds the known sets' files; without one they come from the Hub.
-    A row without an answer is an error; with a list as `skipped` it is left out, and its place noted there.
+    `source` is a known name (`math-500`), a file, `hub:owner/name`, or `module:function`, a callable without arguments
+    that returns problems or rows; or several of these with ` + ` between them. `options` are those in braces, for every
+    source that has none of its own. `folder` (else the environment variable `MADA_DATA`) holds the known sets' files;
+    without one they come from the Hub. A row without an answer is an error; with a list as `skipped` it is left out,
+    and its location added to the list.
     """
     if limit is not None and limit < 1:
         raise DataError(f"the limit is {limit}; wanted at least one problem")
-    common = HubName("", config=config, split=split, revision=revision)
+    sources = [Source(one.name, {**(options or {}), **one.options}) for one in parse_sources(str(source))]
     drafts = itertools.chain.from_iterable(
-        _drafts(
-            one.name,
-            hub_choice=_chosen(common, HubName("", **{key: one.options.get(key) for key in HUB_KEYS})),
-            columns={**(columns or {}), **one.columns},
-            answer_form=one.options.get(FORM, answer_form),
-            folder=Path(folder) if folder is not None else None,
-            limit=limit,
-            skipped=skipped,
-        )
-        for one in parse_sources(str(source))
+        _drafts(one, folder=Path(folder) if folder is not None else None, limit=limit, skipped=skipped)
+        for one in sources
     )
-    problems = collect_problems(itertools.islice(drafts, limit))
+    problems = finish_problems(itertools.islice(drafts, limit))
     if not problems:
         raise DataError(f"{source}: holds no problems; wanted at least one row")
     return problems
 
 
-def _drafts(
-    source: str,
-    *,
-    hub_choice: HubName,
-    columns: dict[str, str],
-    answer_form: str | None,
-    folder: Path | None,
-    limit: int | None,
-    skipped: list[str] | None,
-) -> Iterator[Draft]:
-    layout = Layout(source, columns=columns, answer_form=answer_form or "text", skipped=skipped)
-    name = known_name(source)
-    if name is not None and KNOWN_SETS[name].kind == "built-in":
-        _refuse_hub_choice(name, hub_choice)
-        if columns or answer_form:
-            raise DataError(f"{name}: is made here and has no columns; leave out columns and answer form")
-        return _built_in_drafts(name, limit)
+def _drafts(source: Source, *, folder: Path | None, limit: int | None, skipped: list[str] | None) -> Iterator[Draft]:
+    name = known_name(source.name)
     if name is not None:
-        return _known_drafts(
-            replace(layout, source=name), hub_choice=hub_choice, answer_form=answer_form, folder=data_folder(folder)
-        )
-    if source.startswith(_HUB_PREFIX):
-        hub = _chosen(HubName(source.removeprefix(_HUB_PREFIX)), hub_choice)
-        return drafts_from_rows(read_hub_rows(hub), replace(layout, source=hub.name))
-    _refuse_hub_choice(source, hub_choice)
-    if is_problem_file(source) or Path(source).exists():
-        path = Path(source)
-        return drafts_from_rows(read_rows(path), replace(layout, source=path.name))
-    if _CALLABLE.fullmatch(source):
-        return _callable_drafts(source, layout)
-    raise DataError(_unknown(source))
-
-
-def _unknown(source: str) -> str:
-    near = nearest_names(source)
+        return _known_drafts(name, source, folder=folder, limit=limit, skipped=skipped)
+    if source.name.startswith("hub:"):
+        hub_name = source.name.removeprefix("hub:")
+        return _hub_drafts(hub_name, source, layout=_layout(hub_name, source, skipped))
+    _refuse_hub_options(source.name, source)
+    if is_problem_file(source.name) or Path(source.name).exists():
+        path = Path(source.name)
+        return read_drafts(read_rows(path), _layout(path.name, source, skipped))
+    if _CALLABLE.fullmatch(source.name):
+        return _callable_drafts(source.name, _layout(source.name, source, skipped))
+    near = nearest_names(source.name)
     guess = f"did you mean {' or '.join(near)}? " if near else ""
-    return (
-        f"{source}: not a known name, a file, module:function or hub:owner/name; {guess}"
+    raise DataError(
+        f"{source.name}: not a known name, a file, module:function or hub:owner/name; {guess}"
         "`mada problems list` shows the known names"
     )
 
 
-def _built_in_drafts(name: str, limit: int | None) -> Iterator[Draft]:
-    for problem in abacus_problems(name, limit=limit):
-        yield Draft(problem.id, question=problem.question, answer=problem.answer, id=problem.id, source=problem.source)
+def _layout(name: str, source: Source, skipped: list[str] | None) -> Layout:
+    columns = {role: source.options[role] for role in WELL_KNOWN_COLUMNS if role in source.options}
+    return Layout(name, columns=columns, form=source.options.get("form", "text"), skipped=skipped)
+
+
+def _refuse_hub_options(name: str, source: Source) -> None:
+    if set(HUB_OPTIONS) & set(source.options):
+        raise DataError(f"{name}: config, split and revision choose within a Hub data set; leave them out here")
 
 
 def _known_drafts(
-    layout: Layout, *, hub_choice: HubName, answer_form: str | None, folder: Path | None
+    name: str, source: Source, *, folder: Path | None, limit: int | None, skipped: list[str] | None
 ) -> Iterator[Draft]:
-    name = layout.source
     known = KNOWN_SETS[name]
+    if known.kind == "built-in":
+        _refuse_hub_options(name, source)
+        if source.options:
+            raise DataError(f"{name}: is generated and has no columns; leave out columns and answer form")
+        problems = abacus_problems(name, limit=limit)
+        return (Draft(one.id, one.question, one.answer, one.id, one.source) for one in problems)
+    folder = data_folder(folder)
     if folder is not None:
-        _refuse_hub_choice(f"{name} (read from {folder})", hub_choice)
-        parts = [drafts_from_rows(read_rows(path), layout) for path in local_files(name, folder)]
+        _refuse_hub_options(f"{name} (read from {folder})", source)
+        layout = _layout(name, source, skipped)
+        parts = [read_drafts(read_rows(path), layout) for path in local_files(name, folder)]
         drafts = itertools.chain.from_iterable(parts)
         return iter(sorted(drafts, key=_number_in_id)) if len(parts) > 1 else drafts
     if known.hub is None:
         raise DataError(
             f"{name}: only known as a local file; set {DATA_FOLDER_VARIABLE} to a folder with {', '.join(known.files)}"
         )
-    columns = {**known.columns, **layout.columns}
-    layout = replace(layout, columns=columns, answer_form=answer_form or known.answer_form)
-    return drafts_from_rows(read_hub_rows(_chosen(known.hub, hub_choice)), layout)
+    (hub,) = parse_sources(known.hub)
+    hub = replace(hub, options={**hub.options, **source.options})
+    return _hub_drafts(hub.name, hub, layout=_layout(name, hub, skipped))
 
 
 def _number_in_id(draft: Draft) -> tuple[int, str]:
@@ -145,43 +186,80 @@ def _number_in_id(draft: Draft) -> tuple[int, str]:
     return (int(number[0]) if number else sys.maxsize, draft.id or "")
 
 
-def _chosen(hub: HubName, choice: HubName) -> HubName:
-    return HubName(
-        hub.name,
-        config=choice.config or hub.config,
-        split=choice.split or hub.split,
-        revision=choice.revision or hub.revision,
-    )
+def _hub_drafts(name: str, source: Source, *, layout: Layout) -> Iterator[Draft]:
+    return read_drafts(read_hub_rows(name, **{key: source.options.get(key) for key in HUB_OPTIONS}), layout)
 
 
-def _refuse_hub_choice(source: str, choice: HubName) -> None:
-    if choice.config or choice.split or choice.revision:
-        raise DataError(f"{source}: config, split and revision choose within a Hub data set; leave them out here")
+def read_hub_rows(
+    name: str, *, config: str | None = None, split: str | None = None, revision: str | None = None
+) -> Iterator[Row]:
+    """The rows of one split of a Hub data set, or of a folder that `datasets` can load."""
+    details = ", ".join(detail for detail in (config, split, revision) if detail)
+    label = f"{name} ({details})" if details else name
+    # `datasets` is slow to import and only partly typed; `Any` stays inside this function.
+    library: Any = importlib.import_module("datasets")
+    try:
+        with _without_progress_bars(library):
+            found: Any = library.load_dataset(name, config, split=split, revision=revision)
+    except Exception as error:  # the loader raises a different type for every layer below it
+        reason = (str(error).strip() or "no reason given").splitlines()[0][:200]
+        raise DataError(
+            f"hub:{label}: cannot be loaded ({type(error).__name__}: {reason}); check name, config, split and "
+            f"revision; without a network, set {DATA_FOLDER_VARIABLE} to a folder with the known files, or pass a file"
+        ) from error
+    if isinstance(found, dict):
+        splits = cast("dict[str, Any]", found)
+        if len(splits) != 1:
+            raise DataError(
+                f'hub:{label}: has several splits ({listed(splits)}); choose one, hub:{name}{{split = "NAME"}}'
+            )
+        (found,) = splits.values()
+    for number, values in enumerate(found, start=1):
+        yield Row(f"{label}: row {number}", values)
+
+
+@contextmanager
+def _without_progress_bars(library: Any) -> Generator[None]:
+    """Keep `datasets` from drawing a bar per split into notebooks and logs."""
+    enabled = not library.are_progress_bars_disabled()
+    library.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if enabled:
+            library.enable_progress_bars()
+
+
+def go_offline() -> None:
+    """Use only cached downloads from here on: an unreachable Hub costs half a minute for each name."""
+    for module in ("huggingface_hub.constants", "datasets.config"):
+        vars(importlib.import_module(module))["HF_HUB_OFFLINE"] = True
 
 
 def _callable_drafts(source: str, layout: Layout) -> Iterator[Draft]:
-    for number, item in enumerate(_called(source), start=1):
+    for number, item in enumerate(_call(source), start=1):
         location = f"{source}: item {number}"
         if isinstance(item, Problem):
             yield Draft(location, item.question, item.answer, item.id, item.source)
         elif isinstance(item, Mapping):
-            yield from drafts_from_rows([Row(location, cast("Mapping[str, object]", item))], layout)
+            yield from read_drafts([Row(location, cast("Mapping[str, object]", item))], layout)
         else:
             raise DataError(f"{location}: wanted a Problem or a mapping, got {shown(item)} (see docs/data.md)")
 
 
-def _called(source: str) -> Iterator[object]:
+def _call(source: str) -> Iterator[object]:
     """What the user's function yields; what it raises becomes a `DataError` that names the failing line."""
     module_name, _, function_name = source.partition(":")
+    path = list(sys.path)
+    sys.path.append("")  # a file in the working folder may hold the function; installed modules come first
     try:
-        with _working_folder_importable():
-            function: object = getattr(importlib.import_module(module_name), function_name)
-            if not callable(function):
-                raise DataError(f"{source}: is {shown(function)}, not something that can be called")
-            made = function()
-            if not isinstance(made, Iterable):
-                raise DataError(f"{source}: returned {shown(made)}; wanted problems or rows one after the other")
-            yield from cast("Iterable[object]", made)
+        function: object = getattr(importlib.import_module(module_name), function_name)
+        if not callable(function):
+            raise DataError(f"{source}: is {shown(function)}, not something that can be called")
+        items = function()
+        if not isinstance(items, Iterable):
+            raise DataError(f"{source}: returned {shown(items)}; wanted problems or rows one after the other")
+        yield from cast("Iterable[object]", items)
     except MadaError:
         raise
     except Exception as error:  # user code may raise anything
@@ -190,14 +268,5 @@ def _called(source: str) -> Iterator[object]:
             f"{source}: raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}); "
             "run it by itself to see more"
         ) from error
-
-
-@contextmanager
-def _working_folder_importable() -> Generator[None]:
-    """Let `module:function` name a file in the working folder; an installed module of that name comes first."""
-    before = list(sys.path)
-    sys.path.append("")
-    try:
-        yield
     finally:
-        sys.path[:] = before
+        sys.path[:] = path

@@ -1,20 +1,20 @@
 """Cut a training set into disjoint subsets and a validation set.
 
-Duplicates are dropped, the other problems are ordered by a digest of seed and text, and that order is cut. So
-the split does not change with the order of the rows, the machine or the Python version. Validation is cut
-first: it stays the same when subsets are added or resized, and adding a subset leaves the others as they are.
+Duplicates are dropped, the other problems are ordered by a digest of seed and text, and that order is cut. So the split
+does not depend on the order of rows, the machine or the Python version. Validation is cut first: it stays the same when
+subsets are added or resized, and adding a subset leaves the others as they are.
 """
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from mada.errors import DataError
+from mada.problems.contamination import text_key
 from mada.problems.problem import Problem
-from mada.problems.text import text_key
 
 VALIDATION = "validation"
 """The name of the part all agents share."""
@@ -53,10 +53,10 @@ class Split:
 
     def ids(self, name: str) -> tuple[str, ...]:
         """The ids of one part."""
-        for part in self.parts:
-            if part.name == name:
-                return part.ids
-        raise DataError(f"the split has no part {name!r}; it has {', '.join(part.name for part in self.parts)}")
+        found = {part.name: part.ids for part in self.parts}
+        if name not in found:
+            raise DataError(f"the split has no part {name!r}; it has {', '.join(found)}")
+        return found[name]
 
     def to_json(self) -> str:
         """The split as a file's text, its digest included."""
@@ -93,7 +93,9 @@ def split_problems(
             f"cannot cut {subsets} subsets of {subset_size} and {validation_size} for validation; "
             "wanted at least one subset of at least one problem"
         )
-    _refuse_repeated_ids(problems)
+    for name, count in Counter(problem.id for problem in problems).most_common(1):
+        if count > 1:
+            raise DataError(f"the id {name!r} occurs twice; a split needs ids that are unique")
     groups: defaultdict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
         groups[text_key(problem.question)].append(problem)
@@ -131,11 +133,3 @@ def count_duplicates(problems: Sequence[Problem]) -> int:
 
 def _seeded_digest(text: str, seed: int) -> bytes:
     return hashlib.blake2b(f"{seed}\0{text}".encode(), digest_size=16).digest()
-
-
-def _refuse_repeated_ids(problems: Sequence[Problem]) -> None:
-    seen: set[str] = set()
-    for problem in problems:
-        if problem.id in seen:
-            raise DataError(f"the id {problem.id!r} occurs twice; a split needs ids that are unique")
-        seen.add(problem.id)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationInfo
 
 from mada.errors import DataError
-from mada.problems.source_options import parse_table, source_of_table
+from mada.problems.sources import parse_table, source_of_table
 
 NONE_WORD = "none"
 MOST_AGENTS = 1000

@@ -95,16 +95,8 @@ def test_show_with_columns_and_answer_form(tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text("text,key\n6 * 12?,so 72 #### 72\n")
 
-    output = printed(
-        "show",
-        str(path),
-        "--column",
-        "problem=text",
-        "--column",
-        "answer=key",
-        "--answer-form",
-        "after-hashes",
-    )
+    columns = ("--column", "problem=text", "--column", "answer=key")
+    output = printed("show", str(path), *columns, "--answer-form", "after-hashes")
 
     assert output.rstrip().endswith("answer  72")
 
@@ -165,11 +157,8 @@ def test_overlap_without_a_benchmark_asks_for_all_five() -> None:
     [
         (["show", "still-3", "--id", "x"], "no problem has the id 'x'; ids look like 'still/0'"),
         (["show", "still-3", "--column", "answer"], "--column answer: wanted ROLE=NAME"),
-        (["show", "still-3", "--column", "key=x"], "there is no column role 'key'"),
-        (
-            ["split", "still-3"],
-            "3 × 7,500 + 750 = 23,250 problems are wanted, but of 11 only 10 differ in text",
-        ),
+        (["show", "still-3", "--column", "key=x"], "unknown option 'key'"),
+        (["split", "still-3"], "= 23,250 problems are wanted, but of 11 only 10 differ"),
         (["list", "--folder", "nowhere"], "nowhere: no such folder"),
     ],
 )

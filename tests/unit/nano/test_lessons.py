@@ -22,8 +22,7 @@ from lessons import (
 )
 from mada.debate.prompts import CUT_OFF, Prompts
 from mada.grading.extraction import extract_answer
-from mada.problems.abacus.exercise import Exercise, Step
-from mada.problems.abacus.levels import LEVELS, draw_exercise
+from mada.problems.abacus import LEVELS, Exercise, Step, draw_exercise
 from mada.seeds import rng
 
 CHAIN = Exercise(47, (Step("+", 38), Step("-", 16), Step("*", 2)))

@@ -89,6 +89,6 @@ def test_a_hub_out_of_reach_is_not_asked_again(tiny, monkeypatch):
         raise DataError(f"{name}: cannot be loaded") from ConnectionError("no network")
 
     monkeypatch.setattr("mada.pipeline.preflight.load_problems", read)
-    monkeypatch.setattr("mada.pipeline.preflight.stop_asking", lambda: stopped.append(True))
+    monkeypatch.setattr("mada.pipeline.preflight.go_offline", lambda: stopped.append(True))
     assert len(mistakes(tiny())) == 2
     assert stopped

@@ -9,8 +9,8 @@ import pytest
 from mada.errors import DataError
 from mada.pipeline.split import load_training_problems, read_problems, read_split, split
 from mada.problems import load_problems
-from mada.problems.rows import Row
-from mada.problems.text import text_key
+from mada.problems.contamination import text_key
+from mada.problems.problem import Row
 from mada.recipe import load_recipe
 
 
@@ -138,7 +138,7 @@ def test_the_re_trainings_take_the_hubs_rows_as_they_are(opened, monkeypatch, na
     rows = [{columns[0]: f"Is it {n}?", columns[1]: str(n), "solution": ""} for n in range(20)]
     rows += [{columns[0]: "Is it so?", columns[1]: "", "solution": "Yes."} for _ in range(without)]
     hub = [Row(f"row {number}", values) for number, values in enumerate(rows, start=1)]
-    monkeypatch.setattr("mada.problems.sources.read_hub_rows", lambda hub_name: iter(hub))
+    monkeypatch.setattr("mada.problems.sources.read_hub_rows", lambda *_, **__: iter(hub))
     file = Path(__file__).resolve().parents[3] / "recipes" / "baselines" / f"{name}.toml"
     recipe = load_recipe(file, overrides=["data.validation_size=4", "data.decontaminate=[]"])
     done = asyncio.run(split(opened(recipe)))

@@ -1,22 +1,29 @@
 """The built-in task: every text states its exercise, every answer is right, and the sets never change."""
 
+import hashlib
 import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.errors import DataError
 from mada.problems import Problem, load_problems, remove_copies
-from mada.problems.abacus import SETS, abacus_problems
-from mada.problems.abacus.exercise import LARGEST, Exercise, Step
-from mada.problems.abacus.levels import LEVELS, draw_exercise
-from mada.problems.abacus.wording import PEOPLE, STORIES, worded
+from mada.problems.abacus import (
+    LARGEST,
+    LEVELS,
+    PEOPLE,
+    SETS,
+    STORIES,
+    Exercise,
+    Step,
+    abacus_problems,
+    draw_exercise,
+    in_words,
+)
 from mada.seeds import rng
 
 TRAINING = "abacus"
@@ -25,34 +32,19 @@ BENCHMARKS = ("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long")
 # The sentences of the three forms, written down apart from the code that makes them: what each does to the number.
 SUM = re.compile(r"(?:What is|Calculate|Find the value of) (\d+(?: [-+*] \d+)+)[?.]")
 OPENINGS = ("Start with #.", "Think of the number #.")
-INSTRUCTIONS = {
-    "Add #.": "+",
-    "Then add #.": "+",
-    "Subtract #.": "-",
-    "Take away #.": "-",
-    "Multiply by #.": "*",
-}
+INSTRUCTIONS = {"Add #.": "+", "Then add #.": "+", "Subtract #.": "-", "Take away #.": "-", "Multiply by #.": "*"}
 GROUPS = {
-    "WHO has # bags with # coins each.",
-    "There are # rooms with # people each.",
-    "There are # shelves with # books each.",
-    "WHO plays # games and wins # points in each.",
-    "WHO fills a tank with # buckets of # litres each.",
-    "WHO bakes # trays with # cookies each.",
+    *("WHO has # bags with # coins each.", "There are # rooms with # people each."),
+    *("There are # shelves with # books each.", "WHO plays # games and wins # points in each."),
+    *("WHO fills a tank with # buckets of # litres each.", "WHO bakes # trays with # cookies each."),
 }
 STARTS = {
-    "WHO has # coins.": 0,
-    "WHO owns # coins.": 0,
-    "A bus leaves with # people.": 1,
-    "There are # people on a train.": 1,
-    "A library has # books.": 2,
-    "A shop has # books.": 2,
-    "WHO has # points in a game.": 3,
-    "WHO starts a game with # points.": 3,
-    "A tank holds # litres of water.": 4,
-    "There are # litres of water in a tank.": 4,
-    "WHO bakes # cookies.": 5,
-    "There are # cookies in a jar.": 5,
+    **dict.fromkeys(("WHO has # coins.", "WHO owns # coins."), 0),
+    **dict.fromkeys(("A bus leaves with # people.", "There are # people on a train."), 1),
+    **dict.fromkeys(("A library has # books.", "A shop has # books."), 2),
+    **dict.fromkeys(("WHO has # points in a game.", "WHO starts a game with # points."), 3),
+    **dict.fromkeys(("A tank holds # litres of water.", "There are # litres of water in a tank."), 4),
+    **dict.fromkeys(("WHO bakes # cookies.", "There are # cookies in a jar."), 5),
 }
 MORE = {
     *("WHO finds # more.", "WHO earns # coins.", "A friend gives WHO # coins."),
@@ -135,14 +127,7 @@ def test_a_text_states_its_exercise_and_no_number_leaves_the_range(seed: int, na
     assert level.steps[0] <= len(exercise.steps) <= level.steps[1]
     assert list(exercise.values()) == list(worked_out(exercise))
     assert all(0 <= value <= LARGEST == 999 for value in (exercise.start, *exercise.values()))
-    assert understood(worded(exercise, random)) == exercise
-
-
-def test_an_exercise_by_hand() -> None:
-    exercise = Exercise(12, (Step("*", 4), Step("+", 31), Step("-", 79)))
-
-    assert list(exercise.values()) == [48, 79, 0]
-    assert exercise.answer == 0
+    assert understood(in_words(exercise, random)) == exercise
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -236,65 +221,35 @@ def test_a_problem_depends_on_its_set_and_number_alone(training: list[Problem]) 
 
 
 FIXED = {
-    "abacus": [
-        ("Think of the number 21. Multiply by 2. Then add 15. Subtract 34. Subtract 15. Which number do you get?", "8"),
-        (
-            "A tank holds 42 litres of water. 15 litres flow out. Rain adds 12 litres. Grace uses 15 litres. "
-            "77 litres flow in. 48 litres flow in. How much water is left?",
-            "149",
-        ),
-    ],
-    "abacus-short": [
-        ("Start with 14. Add 11. Take away 12. What is the result?", "13"),
-        ("A library has 40 books. It sells 32 books. 31 new books arrive. How many books are there now?", "39"),
-    ],
-    "abacus-easy": [
-        ("Calculate 29 - 24 + 9 - 9.", "5"),
-        (
-            "Kim has 10 coins. Kim loses 6 coins. Kim spends 4. Kim earns 37 coins. How many coins does Kim have now?",
-            "37",
-        ),
-    ],
-    "abacus-medium": [
-        ("Start with 85. Then add 21. Subtract 28. Add 88. Then add 81. Which number do you get?", "247"),
-        (
-            "Cleo owns 58 coins. Cleo gives 15 to a friend. Cleo spends 24. A friend gives Cleo 38 coins. "
-            "How many coins does Cleo have now?",
-            "57",
-        ),
-    ],
-    "abacus-hard": [
-        (
-            "A shop has 58 books. Someone brings 66 books. Someone brings 36 books. It sells 72 books. "
-            "69 new books arrive. 77 books are lent. How many books are there now?",
-            "80",
-        ),
-        ("Think of the number 10. Multiply by 5. Subtract 42. Add 69. Then add 35. What is the result?", "112"),
-    ],
-    "abacus-long": [
-        (
-            "Start with 62. Then add 74. Add 79. Subtract 22. Take away 95. Subtract 84. Subtract 10. Add 21. "
-            "Which number do you get?",
-            "25",
-        ),
-        (
-            "A bus leaves with 14 people. Then 74 people come in. 92 more people join. Then 36 people leave. "
-            "Then 25 people come in. 97 people go home. 25 people go home. Then 63 people come in. 12 people go home. "
-            "How many people are left?",
-            "98",
-        ),
-    ],
+    "abacus": (
+        "Think of the number 21. Multiply by 2. Then add 15. Subtract 34. Subtract 15. Which number do you get?",
+        *("8", "59c77bc2"),
+    ),
+    "abacus-short": ("Start with 14. Add 11. Take away 12. What is the result?", "13", "f57bd0f5"),
+    "abacus-easy": ("Calculate 29 - 24 + 9 - 9.", "5", "1c13bc7b"),
+    "abacus-medium": (
+        "Start with 85. Then add 21. Subtract 28. Add 88. Then add 81. Which number do you get?",
+        *("247", "2141be62"),
+    ),
+    "abacus-hard": (
+        "A shop has 58 books. Someone brings 66 books. Someone brings 36 books. It sells 72 books. "
+        "69 new books arrive. 77 books are lent. How many books are there now?",
+        *("80", "ee6aafa4"),
+    ),
+    "abacus-long": (
+        "Start with 62. Then add 74. Add 79. Subtract 22. Take away 95. Subtract 84. Subtract 10. Add 21. "
+        "Which number do you get?",
+        *("25", "6cdf441c"),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_the_sets_are_fixed(name: str) -> None:
-    (question_1, answer_1), (question_2, answer_2) = FIXED[name]
-
-    assert list(abacus_problems(name, limit=2)) == [
-        Problem(question=question_1, answer=answer_1, id=f"{name}/1", source=name),
-        Problem(question=question_2, answer=answer_2, id=f"{name}/2", source=name),
-    ]
+    question, answer, digest = FIXED[name]
+    problems = list(abacus_problems(name, limit=200))
+    assert problems[0] == Problem(question=question, answer=answer, id=f"{name}/1", source=name)
+    assert hashlib.blake2b("\n".join(one.question for one in problems).encode(), digest_size=4).hexdigest() == digest
 
 
 def test_ids_are_unique_and_benchmarks_hold_no_problem_twice(
@@ -306,17 +261,14 @@ def test_ids_are_unique_and_benchmarks_hold_no_problem_twice(
     assert len({problem.question for each in benchmarks.values() for problem in each}) == 800
 
 
-def test_no_benchmark_problem_is_trained_on(training: list[Problem], benchmarks: dict[str, list[Problem]]) -> None:
+def test_copies_of_benchmark_problems_are_found_and_training_holds_none(
+    training: list[Problem], benchmarks: dict[str, list[Problem]]
+) -> None:
     assert remove_copies(training, benchmarks).dropped == dict.fromkeys(BENCHMARKS, 0)
-
-
-def test_a_longer_list_may_hold_copies_and_they_are_found(benchmarks: dict[str, list[Problem]]) -> None:
-    copy = benchmarks["abacus-easy"][0]
-    reworded = Problem(question=copy.question.upper(), answer=copy.answer, id="copy", source="test")
-    cleaned = remove_copies([*abacus_problems(TRAINING, limit=5), reworded], benchmarks)
-
+    copy = replace(benchmarks["abacus-easy"][0], id="copy", question=benchmarks["abacus-easy"][0].question.upper())
+    cleaned = remove_copies([*training[:5], copy], benchmarks)
     assert cleaned.dropped == {**dict.fromkeys(BENCHMARKS, 0), "abacus-easy": 1}
-    assert cleaned.kept == tuple(abacus_problems(TRAINING, limit=5))
+    assert cleaned.kept == tuple(training[:5])
 
 
 def test_the_endless_set_gives_as_many_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,24 +283,8 @@ def test_the_endless_set_gives_as_many_as_are_asked_for(monkeypatch: pytest.Monk
     assert unlimited == more[:30] == list(abacus_problems(TRAINING, limit=30))
 
 
-def test_without_a_limit_the_endless_set_ends_somewhere(training: list[Problem]) -> None:
+def test_a_benchmark_has_two_hundred_problems_whatever_is_asked_for(training: list[Problem]) -> None:
     assert (len(training), training[-1].id) == (20_000, "abacus/20000")
-
-
-def test_a_benchmark_has_two_hundred_problems_whatever_is_asked_for() -> None:
     for name in BENCHMARKS:
-        assert [problem.id for problem in load_problems(name, limit=500)] == [
-            f"{name}/{number}" for number in range(1, 201)
-        ]
-
-
-@pytest.mark.parametrize("written", ["abacus_easy", "Abacus Easy", "ABACUS-EASY", "abacuseasy"])
-def test_names_are_recognised_however_they_are_written(written: str) -> None:
-    assert load_problems(written, limit=3) == list(abacus_problems("abacus-easy", limit=3))
-
-
-def test_a_built_in_set_is_made_here_and_needs_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MADA_DATA", str(tmp_path))
-    assert load_problems("abacus-easy", limit=1)[0].answer == "5"
-    with pytest.raises(DataError, match="abacus: config, split and revision choose within a Hub data set"):
-        load_problems("abacus", split="train")
+        ids = [problem.id for problem in load_problems(name, limit=500)]
+        assert ids == [f"{name}/{number}" for number in range(1, 201)]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from mada.errors import DataError
 from mada.problems import Part, Problem, Split, split_problems
+from mada.problems.contamination import text_key
 from mada.problems.split import count_duplicates, seeded_order
-from mada.problems.text import text_key
 
 Make = Callable[..., Problem]
 
