@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mada.problems import BENCHMARKS, KNOWN_SETS, find_overlaps, load_problems, remove_copies, split_problems
-from mada.problems.split import count_duplicates
 from mada.problems.contamination import text_key
+from mada.problems.split import count_duplicates
 
 FOLDER = Path(os.environ.get("MADA_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 
