@@ -11,9 +11,10 @@ from hypothesis import settings
 settings.register_profile("mada", deadline=None)
 settings.load_profile("mada")
 
-# A shell has whatever it starts in the background ignore Ctrl-C, and so would all processes that tests stop with it.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Shells and nohup make background processes ignore these signals; processes that a test stops with them would, too.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -73,12 +73,12 @@ def test_replies_that_a_server_filters_are_counted_and_too_many_end_it_with_the_
     done = mada(*common, *filtered)
     assert done.returncode == 2
     assert "more than 1 of 4 questions" in done.stderr
+    assert "the reason 'content_filter'" in done.stderr
     assert "To go on: mada evaluate --model mada-nano" in done.stderr
     assert len(answers(tmp_path)) == 1
     done = mada(*common, *filtered, "--fail-on-error", 1)
     assert done.returncode == 0, done.stderr
     assert "counted as wrong: single agent 100.00 %" in " ".join(done.stdout.split())
-    assert "the reason 'content_filter'" in done.stderr
     assert "server failed to give" in (tmp_path / "report.md").read_text()
 
 
