@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mada.grading import Grade
-    from mada.problems.rows import Row
+    from mada.problems.problem import Row
 
 
 def grade(

@@ -42,7 +42,8 @@ def lock_folder(folder: Path) -> FileLock:
         raise RunError(f"{folder} is in use by {holder}; wait for it to end, or stop it, then rerun") from error
     except OSError as error:
         raise RunError(
-            f"{folder} cannot be locked: {error.strerror}; fix its permissions, or choose another folder (some network disks have no locks)"
+            f"{folder} cannot be locked: {error.strerror}; "
+            "fix its permissions, or choose another folder (some network disks have no locks)"
         ) from error
     with suppress(OSError):  # on a full disk the lock holds all the same
         holder = Holder(pid=os.getpid(), host=socket.gethostname(), since=datetime.now(UTC))
