@@ -15,6 +15,7 @@ ALLOWED: dict[str, set[str]] = {
     "atomic": set(),
     "seeds": set(),
     "concurrency": set(),
+    "text": set(),
     "grading": set(),
     "problems": set(),
     "run": set(),
@@ -39,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 TOP = {"cli", "serving", "cluster", "__main__", "__init__"}
-OPEN_TO_ALL = {"errors", "digest", "difference", "atomic", "seeds", "concurrency", "__init__"}
+OPEN_TO_ALL = {"errors", "digest", "difference", "atomic", "seeds", "concurrency", "text", "__init__"}
 HEAVY = {
     *("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "peft", "accelerate", "datasets"),
     *("sympy", "math_verify", "pyarrow", "matplotlib", "scipy"),

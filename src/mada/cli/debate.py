@@ -15,7 +15,7 @@ import typer
 
 from mada.cli.terminal import console, quieten, safe
 from mada.errors import DataError, MadaError
-from mada.report.numbers import counted
+from mada.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

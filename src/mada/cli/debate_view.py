@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from mada.cli.terminal import console as plain_console
 from mada.cli.terminal import safe
-from mada.report.numbers import counted
+from mada.text import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

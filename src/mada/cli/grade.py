@@ -10,7 +10,7 @@ import typer
 
 from mada.cli.terminal import safe
 from mada.errors import DataError
-from mada.report.numbers import counted
+from mada.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

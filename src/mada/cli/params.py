@@ -6,7 +6,7 @@ import typer
 
 from mada.cli.names import names_in
 from mada.cli.terminal import console, print_json, quieten, safe
-from mada.report.numbers import counted
+from mada.text import counted
 
 if TYPE_CHECKING:
     from mada.models.parameters import ParameterCount

@@ -41,7 +41,8 @@ def print_plan(plan: "Plan", recipe: "Recipe", *, folder: Path, lender: "StoredR
 
 def _print_times(plan: "Plan", screen: "Console") -> None:
     from mada.pipeline.estimates import QUARTER
-    from mada.pipeline.quantities import in_millions, in_time
+    from mada.pipeline.quantities import in_millions
+    from mada.text import duration
 
     screen.print(
         f"\nAn estimate for {safe(plan.setting.machine.words)}, sampling with mada's own engine: rates of "
@@ -54,7 +55,7 @@ def _print_times(plan: "Plan", screen: "Console") -> None:
         table.add_column(header, justify="right")
 
     def add(name: str, most: int, low: float, high: float) -> None:
-        table.add_row(name, in_millions(QUARTER * most), in_millions(most), in_time(low), in_time(high))
+        table.add_row(name, in_millions(QUARTER * most), in_millions(most), duration(low), duration(high))
 
     known = [(stage.most_tokens or 0, *stage.seconds) for stage in plan.stages if stage.seconds]
     for stage in plan.stages:

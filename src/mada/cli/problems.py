@@ -11,7 +11,7 @@ import typer
 
 from mada.cli.terminal import console, print_json, safe
 from mada.errors import DataError
-from mada.report.numbers import counted
+from mada.text import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ from mada.cli.names import names_in
 from mada.cli.terminal import console, quieten
 from mada.errors import EngineError, EvaluationError, MadaError, RecipeError, RunError
 from mada.pipeline.outline import OUTLINE, stage_names
-from mada.report.numbers import counted
+from mada.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

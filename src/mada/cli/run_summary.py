@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mada.cli.runs_table import state_of
 from mada.cli.terminal import safe
-from mada.cli.training_view import duration, sparkline
-from mada.report.numbers import counted
+from mada.cli.training_view import sparkline
+from mada.text import counted, duration, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,6 @@ WIDEST = 48
 
 def print_run(run: "StoredRun", folder: Path, screen: "Console") -> None:
     """Print the essentials of a run."""
-    from mada.report.forms.markdown import printable
     from mada.report.reading import Source
     from mada.report.run_report import title_of
     from mada.report.training import finished_training_warnings
@@ -73,7 +72,6 @@ def _validated(curve: "TrainingCurve") -> str:
 
 def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
     from mada.evaluation.summary import summary_of
-    from mada.report.forms.markdown import printable
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
     from mada.report.sections.headline import headline_sentence, headline_tables

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from mada.cli.terminal import safe
-from mada.cli.training_view import SECONDS_BETWEEN_LINES, duration, percent, training_view
+from mada.cli.training_view import SECONDS_BETWEEN_LINES, percent, training_view
 from mada.pipeline.outline import OUTLINE
-from mada.report.numbers import counted
+from mada.text import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mada.cli.terminal import console, print_json, safe
-from mada.cli.training_view import duration
 from mada.errors import MadaError, RunError
 from mada.pipeline.outline import OUTLINE
-from mada.report.numbers import counted
+from mada.text import counted, duration
 
 if TYPE_CHECKING:
     from mada.run import StoredRun

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from mada.cli.terminal import console as plain_console
-from mada.report.numbers import counted
+from mada.text import counted, duration
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -265,22 +265,6 @@ def percent(share: float | None, digits: int = 0) -> str:
 def small(value: float | None) -> str:
     """Write a number that is often tiny with three digits that count, a missing one as a dash."""
     return "–" if value is None else f"{value:.3g}" if abs(value) < 10 else f"{value:,.0f}"
-
-
-def duration(seconds: float | None) -> str:
-    """Write a time as people say it: `8.4 s`, `12 min`, `4 h 5 min`, `3 d 4 h`."""
-    if seconds is None:
-        return "–"
-    if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds:.2f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"
 
 
 def _agent_line(agent: "AgentStep") -> str:

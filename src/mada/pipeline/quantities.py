@@ -1,4 +1,4 @@
-"""Bytes, seconds and large numbers as people read them: with the digits that count, and their unit."""
+"""Bytes and large numbers as people read them: with the digits that count, and their unit."""
 
 _BYTES = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -9,14 +9,6 @@ def in_bytes(count: float) -> str:
     while value >= 1000 and unit < len(_BYTES) - 1:
         value, unit = value / 1000, unit + 1
     return f"{value:.3g} {_BYTES[unit]}"
-
-
-def in_time(seconds: float) -> str:
-    """Write an estimated time with two digits that count: more would claim to know."""
-    for length, unit, from_here in ((86_400, "days", 3 * 86_400), (3_600, "h", 2 * 3_600), (60, "min", 120)):
-        if seconds >= from_here:
-            return f"{_two_digits(seconds / length)} {unit}"
-    return f"{_two_digits(seconds)} s"
 
 
 def in_millions(count: float) -> str:

@@ -1,7 +1,8 @@
 """The bill of an evaluation in a few plain lines, for a terminal."""
 
 from mada.evaluation.costs import Bill, Demand
-from mada.report.numbers import duration, small_text
+from mada.report.numbers import small_text
+from mada.text import duration
 
 
 def bill_text(bill: Bill) -> list[str]:

@@ -25,11 +25,12 @@ from mada.report.figures.data import (
     TrainingFigure,
 )
 from mada.report.numbering import numbered_titles
-from mada.report.numbers import NOTHING, counted, duration, points_text, share_text
+from mada.report.numbers import NOTHING, points_text, share_text
 from mada.report.reading import ROLES, Source
 from mada.report.sections.entries import SPREAD, accuracy, difference, figure_place
 from mada.report.training import TrainingOutcome, read_outcomes
 from mada.run.environment import Hardware
+from mada.text import counted, duration
 
 LONGEST_VALUE = 60
 CONTEXT = 12

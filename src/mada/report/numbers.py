@@ -63,22 +63,6 @@ def small_text(number: float | None) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def counted(count: int, one: str, several: str | None = None) -> str:
-    """Return a count with its noun: `1 problem`, `7,500 problems`."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
-
-
 def quoted(title: str) -> str:
     """Return a title as it stands in a sentence."""
     return f"“{title}”"
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time for people: `42 s`, `3 min 5 s`, `2 h 7 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"

@@ -22,7 +22,6 @@ from mada.report.forms.html import html_table
 from mada.report.forms.latex import latex, latex_document
 from mada.report.forms.markdown import table_markdown
 from mada.report.forms.terminal import table_text
-from mada.report.numbers import counted
 from mada.report.page.packing import packed
 from mada.report.page.page import write_page
 from mada.report.paper import paper_tables
@@ -30,6 +29,7 @@ from mada.report.reading import Source
 from mada.report.run_report import opening_of, report_text, sections_of, title_of
 from mada.report.sections.recipe import recipe_section
 from mada.run import StoredRun
+from mada.text import counted
 
 PAGE_FILE, TEXT_FILE, FOLDER = "report.html", "report.md", "report"
 ALL_TABLES = "tables.tex"

@@ -45,7 +45,7 @@ def test_a_stage_is_announced_and_its_outcome_told():
     assert shown(console).splitlines() == [
         "split: done before",
         "2/6 generators: train the generators",
-        "    best on the validation set: generator-1 62.5% at step 10, generator-2 50.0% at step 0 (1 min)",
+        "    best on the validation set: generator-1 62.5% at step 10, generator-2 50.0% at step 0 (1 min 15 s)",
     ]
 
 

@@ -152,7 +152,7 @@ def test_the_time_it_took_is_that_of_all_stages(make, tmp_path):
         mark.write_text(json.dumps({**json.loads(mark.read_text()), "seconds": seconds}))
     [row] = json.loads(listed(tmp_path / "runs", "--json"))
     assert row["seconds"] == 60.5
-    assert " 1 min " in listed(tmp_path / "runs")
+    assert " 1 min 0 s " in listed(tmp_path / "runs")
 
 
 def test_what_a_strange_recipe_is_called_does_not_steer_the_terminal(tmp_path):

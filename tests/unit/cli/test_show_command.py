@@ -114,7 +114,7 @@ def test_a_finished_run(make):
     assert lines[:5] == [
         "tiny: finished",
         f"first, seed 5, begun {began:%Y-%m-%d %H:%M} UTC",
-        "stages: split 1 min, evaluate 2 min, report 4 min",
+        "stages: split 1 min 5 s, evaluate 2 min 10 s, report 4 min 20 s",
         "",
         "Right verdicts and cost of every system",
     ]
@@ -150,7 +150,7 @@ def test_a_training_without_an_evaluation(make):
     )
     trained(folder, "critics", rollouts={"c": [0.5, 0.5]}, validations={})
     assert shown("first").splitlines()[2:] == [
-        "stages: split 1 min, generators 2 min",
+        "stages: split 1 min 5 s, generators 2 min 10 s",
         "",
         "generators: accuracy of rollouts over 4 steps, between 0.0 % and 100.0 %",
         "  a          ▁▃▆█  validation 25.0 % → 75.0 %",

@@ -4,8 +4,6 @@ import pytest
 
 from mada.report.numbers import (
     count_text,
-    counted,
-    duration,
     p_text,
     points_text,
     range_text,
@@ -76,18 +74,9 @@ def test_ranges():
 
 def test_counts():
     assert [count_text(number) for number in (6.0, 5.94, 1234.0, 10.0)] == ["6", "5.9", "1,234", "10"]
-    assert [counted(1, "seed"), counted(1000, "seed")] == ["1 seed", "1,000 seeds"]
 
 
 def test_small_numbers_keep_three_digits():
     assert [small_text(number) for number in (None, 0, 0.0041234, 1.5, 99.94, 999.9, 1234.5)] == [
         *("–", "0", "0.00412", "1.5", "99.9", "1,000", "1,234")
     ]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.04, "0.0 s"), (9.94, "9.9 s"), (42.4, "42 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7620, "2 h 7 min")],
-)
-def test_durations(seconds, text):
-    assert duration(seconds) == text

@@ -132,7 +132,7 @@ def test_a_whole_report(run, plan, scores, transcripts):
     assert "| subset-1 | – | 2 | 1 | 3 |" in visible
     assert "System `debate` on arithmetic, problem `q`, seed 0. The right answer is `4`." in visible
     assert "**agent-1**: answer `5`, wrong; 300 tokens" in visible
-    assert "| split | 0.0 s |" in visible
+    assert "| split | 0.00 s |" in visible
     assert "\nCommit: `abc123`, with changes.\n" in visible
     assert re.search(r"\nVersions: .*mada.*numpy", visible)
     sections = sections_of(Source.of(run))

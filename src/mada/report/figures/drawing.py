@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from mada.report.figures.lettering import FONTS
-from mada.report.forms.markdown import printable
+from mada.text import printable
 
 ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
 """Widths in inches: figures are drawn at the size at which they are printed, so 8 points are 8 points."""

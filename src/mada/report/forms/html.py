@@ -24,7 +24,7 @@ from mada.report.document import (
     Strong,
     Table,
 )
-from mada.report.forms.markdown import harmless, printable
+from mada.text import harmless, printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ The commands are those of LaTeX itself, so they work with any font encoding and 
 
 import unicodedata
 
-from mada.report.forms.markdown import printable
+from mada.text import printable
 
 UNKNOWN = "?"
 

@@ -1,10 +1,10 @@
 """A report as Markdown. Whatever a model, a data set or a recipe says is shown, and nothing it says is obeyed."""
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterator
 
 from mada.report.document import Block, Cell, Code, Column, Figure, Heading, Listing, Paragraph, Section, Strong, Table
+from mada.text import harmless, printable
 
 FIGURES = "report/figures"
 """The folder within a run that holds its drawn figures."""
@@ -14,7 +14,6 @@ _MEANINGFUL = re.compile(r"([\\`*_\[\]<>|~&$#!{}])")
 # A line that begins like this is an item of a list, or a rule.
 _BEGINS_A_BLOCK = re.compile(r"^(\d*)(?=[-+.)](?:\s|$)|--)")
 _BARE_ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
-_LINE_ENDS = re.compile(r"\r\n|[\r\v\f\x85\u2028\u2029]")
 _BACKTICKS = re.compile("`+")
 
 
@@ -58,19 +57,6 @@ def fenced(text: str) -> str:
     shown = harmless(text).strip("\n")
     fence = "`" * max(3, _longest_run(shown) + 1)
     return f"{fence}text\n{shown}\n{fence}"
-
-
-def printable(text: str) -> str:
-    """Return text on one line, without what steers a terminal or an editor."""
-    return " ".join(harmless(text).split())
-
-
-def harmless(text: str) -> str:
-    """Replace controls, bidi marks and halves of characters: they steer terminals, or cannot be written at all."""
-    return "".join(
-        character if character in "\n\t" or not unicodedata.category(character).startswith("C") else "�"
-        for character in _LINE_ENDS.sub("\n", text)
-    )
 
 
 def _block(block: Block, *, figures: Collection[str]) -> str:

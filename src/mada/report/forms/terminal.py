@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mada.report.document import Cell, Colour, Column, Shade, Table
-from mada.report.forms.markdown import printable
+from mada.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from typing import Any
 # The library is without types; `_element` and `_tree` trust nothing of what it returns.
 from latex2mathml.converter import convert_to_element  # pyright: ignore
 
-from mada.report.forms.markdown import harmless
+from mada.text import harmless
 
 LONGEST, DEEPEST, MOST_NODES = 1_500, 24, 2_000
 """Limits of a formula: characters, braces within braces, elements."""

@@ -17,10 +17,9 @@ from urllib.parse import quote
 from mada.atomic import replacing
 from mada.report.document import Figure, Paragraph, Section
 from mada.report.forms.html import Drawing, html_figure, html_paragraph, html_section
-from mada.report.forms.markdown import printable
-from mada.report.numbers import counted
 from mada.report.page.mathematics import answer_html, text_html
 from mada.report.page.packing import NO_DEBATES, Packed
+from mada.text import counted, printable
 
 # Each file may use what those before it define.
 SCRIPTS = (

@@ -7,9 +7,10 @@ from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.statistics import welch_from_moments
 from mada.evaluation.summary import Summary
 from mada.report.document import Table
-from mada.report.numbers import counted, quoted
+from mada.report.numbers import quoted
 from mada.report.paper.compared import Compared, comparison_columns, comparison_row, shaded_groups
 from mada.report.paper.lineup import MEASURED, STARS_EXPLAINED, about_the_test, averaged
+from mada.text import counted
 
 # As `mada.evaluation.ablations` names them; other systems of the same evaluation are rivals, not ablations.
 KINDS: tuple[Callable[[str], bool], ...] = (

@@ -13,9 +13,10 @@ from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.statistics import gain_per_parameter
 from mada.evaluation.summary import SystemSummary
 from mada.report.document import Cell, Column, Row, Shade, Table
-from mada.report.numbers import NOTHING, counted, quoted, share_text
+from mada.report.numbers import NOTHING, quoted, share_text
 from mada.report.paper.lineup import Lineup
 from mada.report.paper.shading import by_sign, by_size, largest
+from mada.text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from mada.evaluation.summary import Summary, SystemSummary
-from mada.report.numbers import counted
+from mada.text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from mada.evaluation.summary import summary_of
 from mada.report.document import Block, Cell, Column, Row, Section, Table, paragraph, row
 from mada.report.figures.data import PairsFigure
 from mada.report.numbering import numbered_titles
-from mada.report.numbers import NOTHING, REFERENCE, counted, p_text, points_text, quoted, range_text, share_text
+from mada.report.numbers import NOTHING, REFERENCE, p_text, points_text, quoted, range_text, share_text
 from mada.report.sections.entries import SPREAD, figure_place, uncertain_difference
+from mada.text import counted
 
 
 def comparisons_section(grid: Grid) -> Section | None:

@@ -7,18 +7,9 @@ from mada.evaluation.summary import Summary, SystemSummary, summary_of
 from mada.report.document import Cell, Column, Row, Section, Table, row
 from mada.report.figures.data import TokensFigure
 from mada.report.numbering import numbered_titles
-from mada.report.numbers import (
-    NOTHING,
-    REFERENCE,
-    count_text,
-    counted,
-    p_text,
-    points_text,
-    quoted,
-    share_text,
-    small_text,
-)
+from mada.report.numbers import NOTHING, REFERENCE, count_text, p_text, points_text, quoted, share_text, small_text
 from mada.report.sections.entries import SPREAD, accuracy, difference, figure_place
+from mada.text import counted
 
 
 def results_section(grid: Grid) -> Section:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from mada.report.document import Block, Code, Column, Paragraph, Section, Table, paragraph, row
-from mada.report.numbers import duration
 from mada.report.reading import Source
 from mada.run import Session, StageMark
+from mada.text import duration
 
 
 def making_section(source: Source) -> Section:

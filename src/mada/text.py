@@ -1,0 +1,42 @@
+"""Text for people: counts, durations, and untrusted text without characters that steer a terminal or an editor."""
+
+import re
+import unicodedata
+
+_LINE_ENDS = re.compile(r"\r\n|[\r\v\f\x85\u2028\u2029]")
+
+
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """Return a count with its noun: `1 problem`, `7,500 problems`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time: `0.04 s`, `8.4 s`, `3 min 5 s`, `12 min`, `4 h 5 min`, `3 d 4 h`; None is `–`."""
+    if seconds is None:
+        return "–"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s" if seconds >= 0.095 else f"{seconds:.2f} s"
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
+def printable(text: str) -> str:
+    """Return text on one line, without what steers a terminal or an editor."""
+    return " ".join(harmless(text).split())
+
+
+def harmless(text: str) -> str:
+    """Replace control characters, bidirectional marks and lone surrogates; lines stay lines."""
+    return "".join(
+        character if character in "\n\t" or not unicodedata.category(character).startswith("C") else "�"
+        for character in _LINE_ENDS.sub("\n", text)
+    )
