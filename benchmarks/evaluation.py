@@ -47,11 +47,10 @@ from mada.concurrency import each
 from mada.debate.protocol import hold_debate
 from mada.debate.transcript import Debate, Role
 from mada.models.adapters import AdapterStack, Lora
-from mada.models.chat import ChatModel
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.forward import choose_threads
-from mada.models.loading import load_base
+from mada.models.loading import ChatModel, load_base
 from mada.problems import load_problems
 from mada.seeds import seed_for
 from mada.team.agent import EngineAgent
@@ -81,11 +80,11 @@ class DrawnLengths:
         length = min(max(1, drawn), sampling.max_tokens)
         return await self._engine.sample(agent, prompt_ids, replace(sampling, max_tokens=length, stop_tokens=()), n=n)
 
-    async def rest(self) -> None:
-        await self._engine.rest()
+    async def sleep(self) -> None:
+        await self._engine.sleep()
 
-    async def resume(self) -> None:
-        await self._engine.resume()
+    async def wake_up(self) -> None:
+        await self._engine.wake_up()
 
     async def close(self) -> None:
         await self._engine.close()

@@ -16,10 +16,9 @@ import torch
 
 from mada.debate.prompts import Prompts
 from mada.grading.extraction import extract_answer
-from mada.models.chat import ChatModel
 from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
-from mada.models.loading import Base, load_base
+from mada.models.loading import Base, ChatModel, load_base
 from mada.problems import Problem
 from mada.problems.abacus import abacus_problems
 from mada.seeds import seed_for

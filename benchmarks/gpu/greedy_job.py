@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from greedy_workers import Replies
 
 if TYPE_CHECKING:
-    from mada.models.chat import ChatModel
+    from mada.models.loading import ChatModel
     from mada.run import StoredRun
 
 ROLES = ("generator", "critic")
@@ -84,8 +84,7 @@ def made_debate_prompts(
 def make_job(arguments: argparse.Namespace, answers: Callable[[dict[str, Any]], Replies]) -> dict[str, Any]:
     """Settle what every system is asked; `answers` asks the run's generators where it stored no debates."""
     from mada.errors import DataError
-    from mada.models.chat import load_chat
-    from mada.models.loading import resolve_model
+    from mada.models.loading import load_chat, resolve_model
     from mada.problems import load_problems
     from mada.run import StoredRun
     from mada.team.encoding import chat_prompt, prompt_ids

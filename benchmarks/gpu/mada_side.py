@@ -110,11 +110,11 @@ class MadaSide:
         credited = credit_groups(groups, Credit(), truncated="learn")
         completions = [completion for group in credited for completion in group.for_learner()]
         resting = time.perf_counter()
-        await engine.rest()
+        await engine.sleep()
         rested = time.perf_counter()
         report = self.learner.update(completions, step=self.taken)
         updated = time.perf_counter()
-        await engine.resume()
+        await engine.wake_up()
         ended = time.perf_counter()
         self.taken += 1
         for agent in report.agents.values():

@@ -3,11 +3,11 @@
     python benchmarks/gpu/pacing.py RESULTS.jsonl SCRATCH/ MODEL [--paces 1:16,4:16,16:16,1:8,1:4] [--repeats 2]
         [--benchmark gsm8k] [--problems 500] [--rows 512] [--window 4096] [--max-new-tokens 1024]
 
-A pace is two numbers of the local engine (`Limits`). The first is its lag: while the host looks at drawn tokens, begins
-rows, grades answers and writes records, the GPU goes on with the steps that it has been given already; with one it is
-soon done, with many, rows that have ended are computed for as many steps longer. The second is the part of the rows
-that must be free before prompts are read, while others are being continued: reading holds all of them up, however few
-the prompts, and waiting leaves rows empty; 16 is a sixteenth.
+A pace is two numbers of the local engine (`Limits`). The first is `steps_ahead`: while the host reads tokens, starts
+rows, grades answers and writes records, the GPU goes on with the steps it has been given; with one step it is soon
+done, with many, rows that have ended are computed for as many steps longer. The second is the part of the rows that
+must be free before prompts are read while others are decoding: prefill delays all of them, however few the prompts,
+and waiting leaves rows empty; 16 is a sixteenth.
 
 Every measurement is a whole `mada evaluate` of debates of three untrained generators and three critics on MODEL (a Hub
 id or a folder), from reading prompts to grading, in this process; loading is not counted. The paces take turns, after
@@ -43,21 +43,21 @@ SETTLED = Limits.of
 class Pace:
     """How many steps the device may be ahead, and which part of the rows is free before prompts are read."""
 
-    lag: int
+    steps_ahead: int
     part: int
 
     @classmethod
     def of(cls, text: str) -> "Pace":
-        lag, part = map(int, text.split(":"))
-        if lag < 0 or part < 1:
+        steps_ahead, part = map(int, text.split(":"))
+        if steps_ahead < 0 or part < 1:
             raise ValueError(text)
-        return cls(lag, part)
+        return cls(steps_ahead, part)
 
     def __str__(self) -> str:
-        return f"{self.lag}:{self.part}"
+        return f"{self.steps_ahead}:{self.part}"
 
     def of_limits(self, limits: Limits) -> Limits:
-        return replace(limits, lag=self.lag, admit_at_least=max(1, limits.rows // self.part))
+        return replace(limits, steps_ahead=self.steps_ahead, admit_at_least=max(1, limits.rows // self.part))
 
 
 class Took(TypedDict):
@@ -132,7 +132,7 @@ def compare(options: argparse.Namespace) -> None:
     found: dict[Pace, list[Took]] = {pace: [] for pace in options.paces}
     for repeat in range(options.repeats):
         for pace, measured in found.items():
-            place = folder / f"{pace.lag}-{pace.part}-{repeat}"
+            place = folder / f"{pace.steps_ahead}-{pace.part}-{repeat}"
             took = evaluate(place, options, pace=pace, problems=options.problems)
             measured.append(took)
             results.add(rows=options.rows, pattern=f"pace {pace}", **took)

@@ -24,7 +24,7 @@ def main() -> None:
         with torch.inference_mode():
             batch.lengths_S.fill_(LENGTH)
             batch.agents_S.copy_(torch.arange(rows) % len(AGENTS))
-            graph = batch._captured(rows, longest=CONTEXT, filtered=False)
+            graph = batch._capture(rows, longest=CONTEXT, filtered=False)
             torch.cuda.synchronize()
             started = time.perf_counter()
             for _ in range(REPLAYS):

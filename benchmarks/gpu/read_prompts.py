@@ -20,19 +20,19 @@ from workload import VOCABULARY, random_model
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.local.llama import LlamaNetwork
-from mada.models.engines.local.network import Prompts
+from mada.models.engines.local.network import PromptBatch
 from mada.models.forward import lengths_vary
 
 PROMPTS, LENGTH = 12, 1300
 ROUNDS, WARM_UPS = 10, 2
 
 
-def seconds_of(engine: LocalEngine, prompts: Prompts) -> float:
+def seconds_of(engine: LocalEngine, prompts: PromptBatch) -> float:
     """Read the prompts once, from launching to the last kernel's end."""
     torch.cuda.synchronize()
     started = time.perf_counter()
     with torch.inference_mode(), lengths_vary(engine._batch.device):
-        engine._batch.network.read(prompts, engine._batch.cache)
+        engine._batch.network.prefill(prompts, engine._batch.cache)
     torch.cuda.synchronize()
     return time.perf_counter() - started
 
@@ -42,13 +42,13 @@ def measure(agents: int, *, profile: bool) -> None:
     from mada.models.engines.local.cuda import CudaLlamaNetwork  # needs Triton, which comes with CUDA
 
     # What does the second half of a block.
-    ways = {"plain": LlamaNetwork._rest, "fused": CudaLlamaNetwork._rest}
+    ways = {"plain": LlamaNetwork._output_and_mlp, "fused": CudaLlamaNetwork._output_and_mlp}
     model = random_model()
     weights = sum(each.numel() for name, each in model.named_parameters() if "embed" not in name)
     stack = AdapterStack.attach(model, [str(number) for number in range(agents)], Lora(rank=16, alpha=32))
     engine = LocalEngine(model, stack, context=LENGTH + 1, rows=PROMPTS, kv_memory=8 * 2**30)
     places = torch.arange(PROMPTS, device="cuda")
-    prompts = Prompts(
+    prompts = PromptBatch(
         ids_PT=torch.randint(0, VOCABULARY, (PROMPTS, LENGTH), device="cuda"),
         lengths_P=torch.full((PROMPTS,), LENGTH, device="cuda"),
         gate_PK=engine._batch.gate(places % agents),
@@ -58,7 +58,7 @@ def measure(agents: int, *, profile: bool) -> None:
     found: dict[str, list[float]] = {way: [] for way in ways}
     for round_ in range(WARM_UPS + ROUNDS):
         for way, rest in ways.items():
-            CudaLlamaNetwork._rest = rest
+            CudaLlamaNetwork._output_and_mlp = rest
             seconds = seconds_of(engine, prompts)
             if round_ >= WARM_UPS:
                 found[way].append(seconds)

@@ -107,18 +107,20 @@ def test_attention_over_rows_of_different_lengths():
         assert torch.allclose(ours, want.reshape(rows, -1), atol=1e-4)
 
 
-def test_the_race_is_the_same_on_both_devices():
-    from mada.models.engines.local.drawing import DrawSettings, draw
-    from mada.models.engines.local.racing import draw_all
-    from mada.models.engines.local.randomness import keys
+def test_both_devices_draw_the_same_tokens():
+    from mada.models.engines.local import kernels
+    from mada.models.engines.local.sampling import SamplingTensors, random_keys
+    from mada.models.engines.local.sampling import sample_tokens as sample_on_cpu
 
     logits = torch.randn(300, 9000, generator=torch.Generator().manual_seed(0)) * 3
     temperature = torch.full((300,), 0.8)
     temperature[:20] = 0
     numbers = torch.arange(300)
-    settings = DrawSettings(temperature, torch.ones(300), torch.full((300,), 9000), numbers, numbers)
-    tokens, log_probs = draw(logits, settings, filtered=False)
-    found, found_log_probs = draw_all(logits.cuda(), temperature.cuda(), keys(numbers, numbers).cuda())
+    settings = SamplingTensors(temperature, torch.ones(300), torch.full((300,), 9000), numbers, numbers)
+    tokens, log_probs = sample_on_cpu(logits, settings, filtered=False)
+    found, found_log_probs = kernels.sample_tokens(
+        logits.cuda(), temperature.cuda(), random_keys(numbers, numbers).cuda()
+    )
     assert (found.cpu() != tokens).sum() <= 1
     same = found.cpu() == tokens
     assert torch.allclose(found_log_probs.cpu()[same], log_probs[same], atol=1e-5)

@@ -222,17 +222,17 @@ def test_an_update_is_sampled_from_and_nothing_of_before_is_left(running, restin
     before = running.sample(asked)
     assert_close(differences(running.stack, asked, before))
     if resting:
-        running.runner.run(running.engine.rest())
+        running.runner.run(running.engine.sleep())
     fill(running.stack, seed=20 + resting)
-    running.runner.run(running.engine.resume())
+    running.runner.run(running.engine.wake_up())
     after = running.sample(asked)
     assert_close(differences(running.stack, asked, after))
     assert float(differences(running.stack, asked, before).mean()) > APART
     loaded = running.runner.run(running.llm.list_loras())
     assert set(loaded) == {version.number for version in running.engine._current.values()}
-    assert running.engine._handover is not None
+    assert running.engine._files is not None
     kept = {version.folder for version in running.engine._current.values()}
-    assert set(running.engine._handover.folder.iterdir()) == kept
+    assert set(running.engine._files.folder.iterdir()) == kept
 
 
 def test_cancelling_takes_a_request_out(running):
@@ -255,13 +255,13 @@ def test_resting_gives_memory_back(running):
     asked = list(requests(5))
 
     async def rest():
-        await running.engine.rest()
+        await running.engine.sleep()
         agent, prompt, how, n = asked[0]
         waiting = asyncio.ensure_future(running.engine.sample(agent, prompt, how, n=n))
         await asyncio.sleep(0.1)
         free = torch.cuda.mem_get_info()[0]
         assert not waiting.done()
-        await running.engine.resume()
+        await running.engine.wake_up()
         return free, await waiting
 
     torch.cuda.empty_cache()  # as `resume` does
@@ -312,8 +312,8 @@ def test_closing_removes_the_files_of_a_stack(folder, share):
         engine = await VllmEngine.start(
             folder, stack=make_stack(), context=64, rows=8, memory=share, sleep=False, eager=True
         )
-        assert engine._handover is not None
-        files = engine._handover.folder
+        assert engine._files is not None
+        files = engine._files.folder
         assert len(list(files.glob("*/adapter_model.safetensors"))) == 2
         running = asyncio.ensure_future(engine.sample("a", [1, 2], Sampling(max_tokens=60), n=4))
         await asyncio.sleep(0.05)

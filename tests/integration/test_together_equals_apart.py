@@ -61,11 +61,11 @@ class Listening:
             self.sampled[agent, sampling.seed] = tuple(one.token_ids for one in drawn)
         return drawn
 
-    async def rest(self) -> None:
-        await self.engine.rest()
+    async def sleep(self) -> None:
+        await self.engine.sleep()
 
-    async def resume(self) -> None:
-        await self.engine.resume()
+    async def wake_up(self) -> None:
+        await self.engine.wake_up()
 
     async def close(self) -> None:
         await self.engine.close()

@@ -14,10 +14,8 @@ import torch
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
-from mada.models.engines.vllm.backend import VllmBackend
-from mada.models.engines.vllm.engine import VllmEngine
-from mada.models.engines.vllm.handover import Handover
-from mada.models.engines.vllm.interface import Settings
+from mada.models.engines.vllm.backend import VllmBackend, VllmSettings
+from mada.models.engines.vllm.engine import AdapterFiles, VllmEngine
 from mada.models.loading import load_base, resolve_model
 
 AGENTS = ("one", "two")
@@ -48,14 +46,14 @@ async def main() -> None:
     stack = AdapterStack.attach(base.model, AGENTS, Lora(rank=4, alpha=8))
     fill(stack, seed=1)
     # Room for one adapter more than there are: on a CPU, vLLM gives the bare base's rows what lies in the last place.
-    settings = Settings(
+    settings = VllmSettings(
         model=resolve_model("mada-nano"), revision=None, dtype="float32", context=CONTEXT, rows=16, memory=0.1, seed=0,
         agents=len(AGENTS) + 1, rank=4, eager=True,
     )  # fmt: skip
     backend = await VllmBackend.start(settings)
-    handover = Handover(stack, base_name="mada-nano")
-    engine = VllmEngine(backend, context=CONTEXT, rows=16, handover=handover, stack=stack)
-    await engine.resume()
+    files = AdapterFiles(stack, base_name="mada-nano")
+    engine = VllmEngine(backend, context=CONTEXT, rows=16, files=files, stack=stack)
+    await engine.wake_up()
     local = LocalEngine(base.model, stack, context=CONTEXT)
     source = random.Random(0)
     prompts = [[source.randrange(5, 200) for _ in range(source.randint(20, 60))] for _ in range(3)]
@@ -78,9 +76,9 @@ async def main() -> None:
     before: list[Completion] = []
     for name, seed in (("first", 1), ("updated", 2)):
         if seed == 2:
-            await engine.rest()
+            await engine.sleep()
             fill(stack, seed=seed)
-            await engine.resume()
+            await engine.wake_up()
             report["older samples"] = apart(before, AGENTS)
         there, here = await sampled(engine), await sampled(local)
         greedy = [place for place, (_, _, how) in enumerate(asked) if not how.temperature]
@@ -95,7 +93,7 @@ async def main() -> None:
     loaded = await backend._engine.list_loras()
     report["loaded"] = sorted(loaded)
     report["current"] = sorted(version.number for version in engine._current.values())
-    report["files"] = len(list(handover.folder.iterdir()))
+    report["files"] = len(list(files.folder.iterdir()))
     await engine.close()
     print(json.dumps(report))
 

@@ -9,7 +9,7 @@ from mada.cli.terminal import console, print_json, quieten, safe
 from mada.text import counted
 
 if TYPE_CHECKING:
-    from mada.models.parameters import ParameterCount
+    from mada.models.memory import ParameterCount
 
 
 def params(
@@ -29,8 +29,8 @@ def params(
     if not names:
         raise typer.BadParameter("got no layer names, wanted some, such as q_proj,v_proj, or all-linear")
     quieten()
-    from mada.models.adapters.lora import Lora
-    from mada.models.parameters import count_parameters
+    from mada.models.adapters.layer import Lora
+    from mada.models.memory import count_parameters
 
     lora = Lora(rank=rank, targets="all-linear" if names == ("all-linear",) else names)
     count = count_parameters(model, lora=lora, agents=agents, revision=revision)

@@ -99,13 +99,13 @@ class SharingEngine:
                 request.task.cancel()
                 await asyncio.gather(request.task, return_exceptions=True)
 
-    async def rest(self) -> None:
+    async def sleep(self) -> None:
         """Let the engine below rest."""
-        await self._engine.rest()
+        await self._engine.sleep()
 
-    async def resume(self) -> None:
+    async def wake_up(self) -> None:
         """Let the engine below go on; what was sampled before stays known, so the adapters must be the same."""
-        await self._engine.resume()
+        await self._engine.wake_up()
 
     async def close(self) -> None:
         """Give up what is under way. The engine below belongs to others, and stays open."""

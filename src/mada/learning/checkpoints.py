@@ -157,7 +157,7 @@ def restore_adapters(stack: AdapterStack, adapters: Mapping[str, Tensor]) -> Non
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(adapters[name])
-    stack.count_change(stack.agents)
+    stack.bump_version(stack.agents)
 
 
 def refuse_other_training(stored: Mapping[str, JsonValue], given: Mapping[str, JsonValue], *, folder: Path) -> None:

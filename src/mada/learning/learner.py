@@ -113,7 +113,7 @@ class Learner:
                 self._check(lessons, passes[-1], norms_UK[-1], canaries, step=step)
                 learning = {lesson.completion.agent for lesson in lessons}
                 self.optimizer.step(learning_rate=rate, active_K=[agent in learning for agent in self.stack.agents])
-                self.stack.count_change(learning)
+                self.stack.bump_version(learning)
             if update == 0:
                 found = zip(lessons, passes[0].log_probs, strict=True)
                 lessons = [replace(lesson, old_T=log_probs_T) for lesson, log_probs_T in found]
@@ -218,7 +218,7 @@ class Learner:
                 "training.micro_batch_tokens to start there)",
                 *(self._device, largest.size, self.micro_batch_tokens),
             )
-        elif self.stack.can_recompute and not self.stack.recomputes:
+        elif self.stack.supports_checkpointing and not self.stack.recomputes:
             self.stack.enable_checkpointing()
             log.warning(
                 "out of memory on %s with a single sequence of %d tokens; going on with activations that are computed "

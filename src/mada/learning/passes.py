@@ -68,7 +68,7 @@ def reference_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temper
     model = cast("PreTrainedModel", stack.model)
 
     def bare(_: Sequence[str]) -> AbstractContextManager[None]:
-        return stack.switched_off()
+        return stack.disabled()
 
     found = [completion_log_probs(model, batch, temperature=temperature, route=bare).log_probs_T for batch in batches]
     return _by_completion(found, batches)

@@ -99,7 +99,7 @@ class Trainer:
             done = self._resume(records)
             self._checkpoint_step = done or 0
             self._checkpoint_time = self._clock()  # what came before this session is in a checkpoint already
-            await self._engine.resume()  # the adapters may be those of a checkpoint
+            await self._engine.wake_up()  # the adapters may be those of a checkpoint
             if done is None:
                 await self._validate(0, records)
                 self._checkpoint(0, records)
@@ -125,10 +125,10 @@ class Trainer:
         credited = credit_groups(groups, self._task.credit, truncated=self._settings.truncated)
         self._progressed("learning", 0, 1)
         completions = [completion for group in credited for completion in group.for_learner()]
-        await self._engine.rest()
+        await self._engine.sleep()
         self._updated_step = step
         report = self.learner.update(completions, step=step - 1)
-        await self._engine.resume()
+        await self._engine.wake_up()
         self._record(step, credited, report, records, rollout=sampled - started, learn=time.perf_counter() - sampled)
 
     async def _sample(

@@ -18,14 +18,13 @@ from mada.evaluation.effort import Reading
 from mada.evaluation.prompt_price import measure_prompt_price
 from mada.evaluation.samples import SampleStore
 from mada.evaluation.sharing import SharingEngine
-from mada.models.adapters import count_adapter, is_blank
+from mada.models.adapters import count_adapter_parameters, is_blank
 from mada.models.adapters.peft_files import CONFIG, digest_of_adapter
-from mada.models.chat import ChatModel, load_chat
 from mada.models.engines import PacedEngine
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.openai import OpenAIEngine
 from mada.models.forward import choose_threads
-from mada.models.loading import digest_of_model, first_sentence, load_base
+from mada.models.loading import ChatModel, digest_of_model, first_sentence, load_base, load_chat
 from mada.pipeline.engines import Noted, chosen_engine, ignored, local_engine, start_engine, weights_of
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import StoredRun
@@ -58,7 +57,7 @@ class Member:
         """How many parameters its training changed: those given, or else all of its adapter's, unless that is blank."""
         if self.parameters is not None:
             return self.parameters
-        return 0 if self.adapter is None or is_blank(self.adapter) else count_adapter(self.adapter)
+        return 0 if self.adapter is None or is_blank(self.adapter) else count_adapter_parameters(self.adapter)
 
 
 Cast = Mapping[str, Member]

@@ -10,10 +10,9 @@ from mada.debate.transcript import Role
 from mada.errors import EngineError
 from mada.grading import Grader
 from mada.models.adapters import AdapterStack, Lora, load_adapter
-from mada.models.chat import ChatModel
 from mada.models.engines import PacedEngine
 from mada.models.forward import choose_threads
-from mada.models.loading import Base, digest_of_model, load_base
+from mada.models.loading import Base, ChatModel, digest_of_model, load_base
 from mada.pipeline.engines import chosen_engine, local_engine, start_engine, weights_of
 from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mada.models.adapters import AdapterStack, Lora
-from mada.models.chat import ChatModel
 from mada.models.engines import PacedEngine
-from mada.models.engines.choosing import EngineChoice, Surroundings, choose_engine, rows_that_fit
+from mada.models.engines.choosing import EngineChoice, Hardware, choose_engine, rows_that_fit
 from mada.models.engines.local import LocalEngine
-from mada.models.engines.local.setup import ROWS
-from mada.models.loading import load_config
-from mada.models.parameters import count_parameters
+from mada.models.loading import ChatModel, load_config
+from mada.models.memory import DEFAULT_ROWS, count_parameters
 from mada.recipe.sections import EngineSection, ModelSection
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ def chosen_engine(
         return count_parameters(model.name, lora=Lora(), agents=0, revision=model.revision).base
 
     choice = choose_engine(section.kind, config, window=window, parameters=parameters, url=section.url, alone=alone)
-    if not choice.is_matter_of_course:
+    if choice.should_log:
         # Nothing can be said while it starts: the event loop stands still.
         noted(f"{choice}; it starts in a minute or two" if choice.kind == "vllm" else str(choice))
     return choice
@@ -57,7 +55,7 @@ def local_engine(
 ) -> LocalEngine:
     """Make our own engine. It is noted if it has far fewer rows than an empty GPU would hold: sampling will be slow."""
     engine = LocalEngine(model, stack, context=window, rows=section.rows, alone=alone)
-    gpu_bytes = Surroundings.here().gpu_bytes if model.device.type == "cuda" else None
+    gpu_bytes = Hardware.detect().gpu_bytes if model.device.type == "cuda" else None
     if gpu_bytes is not None:
         fitting = rows_that_fit(
             model.config,
@@ -65,9 +63,9 @@ def local_engine(
             parameters=model.num_parameters(),
             gpu_bytes=gpu_bytes,
             alone=alone,
-            width=model.dtype.itemsize,
+            dtype=model.dtype,
         )
-        if engine.slots < min(fitting, section.rows or ROWS["cuda"]) // 2:
+        if engine.slots < min(fitting, section.rows or DEFAULT_ROWS["cuda"]) // 2:
             noted(f"only {engine.slots:,} rows fit, because something else holds memory of the GPU")
     return engine
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mada.learning.batches import SHARE_FROM
 from mada.learning.learner import CPU_MICRO_BATCH_TOKENS, CUDA_MICRO_BATCH_TOKENS
-from mada.models.engines.local.setup import ROWS
+from mada.models.memory import DEFAULT_ROWS
 from mada.pipeline.calls import Calls
 from mada.pipeline.machine import Machine
 from mada.pipeline.throughput import Shape
@@ -49,7 +49,9 @@ class Setting:
 
     def rows(self, calls: Calls) -> int:
         """Rows that the engine has; 0 when not one fits."""
-        return min(self.wanted_rows or ROWS[self.machine.kind], self.cache_budget(calls) // max(1, self.slot(calls)))
+        return min(
+            self.wanted_rows or DEFAULT_ROWS[self.machine.kind], self.cache_budget(calls) // max(1, self.slot(calls))
+        )
 
     def prompt(self, calls: Calls, share: float) -> float:
         """Return the length of a prompt; questions are taken to be as long as those that were measured with."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mada.models.engines.local.setup import MOST_FREE_ON_A_CPU, share_of_free
+from mada.models.memory import MAX_CPU_MEMORY, cache_share
 from mada.pipeline.throughput import CPU, GIB, H200, Throughput
 
 SMALL_MODEL = 100_000_000
@@ -42,5 +42,5 @@ class Machine:
     def cache_budget(self, *, held: int, alone: bool) -> int:
         """Return the bytes that the engine, alone or beside a learner, gives to keys and values."""
         free = max(0, self.memory - held)
-        share = share_of_free(self.kind, alone=alone)
-        return int(share * (free if self.is_gpu else min(free, MOST_FREE_ON_A_CPU)))
+        share = cache_share(self.kind, alone=alone)
+        return int(share * (free if self.is_gpu else min(free, MAX_CPU_MEMORY)))

@@ -7,7 +7,7 @@ import torch
 
 from mada.models.adapters import Lora
 from mada.models.loading import load_config
-from mada.models.parameters import ParameterCount, count_parameters
+from mada.models.memory import ParameterCount, count_parameters
 from mada.pipeline.advice import advice, blockers
 from mada.pipeline.calls import (
     Calls,

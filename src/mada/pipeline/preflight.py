@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from mada.errors import EngineError, MadaError, RecipeError
 from mada.evaluation.plan import EvaluationPlan
-from mada.models.chat import load_chat
+from mada.models.loading import load_chat
 from mada.pipeline.engines import chosen_engine, ignored
 from mada.pipeline.evaluate import TEAM, systems_of
 from mada.pipeline.plan import plan_of

@@ -14,8 +14,8 @@ from pydantic import JsonValue
 
 from mada.errors import DataError
 from mada.learning.prompts import TrainingPrompt
-from mada.models.chat import ChatModel
 from mada.models.engines import Sampling
+from mada.models.loading import ChatModel
 from mada.pipeline.context import Context, workshop
 from mada.pipeline.split import read_problems, read_split
 from mada.pipeline.teaching import TrainingPrompts, make_scorer

@@ -14,7 +14,7 @@ from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.learning.whole_folders import writing_folder
 from mada.models.adapters import load_adapter
-from mada.models.chat import ChatModel
+from mada.models.loading import ChatModel
 from mada.pipeline.context import Context, Workshop, workshop
 from mada.pipeline.critic_data import read_critic_examples
 from mada.pipeline.screen import learnable

@@ -11,11 +11,10 @@ from mada.debate.protocol import check_seats
 from mada.debate.transcript import Role
 from mada.errors import RunError
 from mada.models.adapters import AdapterStack, Lora, load_adapter, read_lora
-from mada.models.adapters.lora import Targets
-from mada.models.chat import ChatModel, load_chat
+from mada.models.adapters.layer import Targets
 from mada.models.engines import Engine
 from mada.models.engines.local import LocalEngine
-from mada.models.loading import Base, load_base
+from mada.models.loading import Base, ChatModel, load_base, load_chat
 from mada.recipe import Recipe
 from mada.run import StoredRun
 from mada.team.agent import EngineAgent, check_chat_template

@@ -8,7 +8,7 @@ from mada.errors import ModelError
 from mada.models.engines import Sampling
 
 if TYPE_CHECKING:
-    from mada.models.chat import ChatModel
+    from mada.models.loading import ChatModel
     from mada.recipe import Recipe
 
 MOST_NEW_TOKENS = 32768  # the paper's (I3)

@@ -6,15 +6,15 @@ import pytest
 
 from mada.errors import EngineError
 from mada.evaluation.sharing import ForgetfulMemory, SharingEngine, Wish
+from mada.models.engines import ScriptedEngine
 from mada.models.engines.engine import Completion, Sampling
-from mada.models.engines.scripted import ScriptedEngine
 
 SAMPLING = Sampling(max_tokens=8, seed=3)
 
 
 def spelled(request):
     """Tokens that depend on all of the request."""
-    return [len(request.agent or ""), *request.prompt_ids, request.sampling.seed, request.place]
+    return [len(request.agent or ""), *request.prompt_ids, request.sampling.seed, request.index]
 
 
 def test_equal_requests_are_sampled_once_whether_together_or_later():
@@ -194,7 +194,7 @@ WISH = Wish("a", (1, 2), SAMPLING, 2)
 def test_the_memory_is_asked_first_and_told_afterwards():
     async def ask():
         memory = Notebook()
-        below = ScriptedEngine(lambda request: memory.notes.append("sample") or [7, request.place])
+        below = ScriptedEngine(lambda request: memory.notes.append("sample") or [7, request.index])
         engine = SharingEngine(below, memory)
         first = await engine.sample("a", [1, 2], SAMPLING, n=2)
         assert memory.notes == [("find", WISH), "sample", "sample", ("keep", WISH)]

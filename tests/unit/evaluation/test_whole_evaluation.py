@@ -15,8 +15,8 @@ from mada.evaluation.scores import score_debate
 from mada.evaluation.sharing import SharingEngine
 from mada.evaluation.summary import summarize
 from mada.evaluation.systems import System
+from mada.models.engines import ScriptedEngine
 from mada.models.engines.engine import Sampling
-from mada.models.engines.scripted import ScriptedEngine
 from mada.problems import Problem
 
 PROBLEMS = [Problem(f"question {number}", "4", f"p{number}", "test") for number in range(4)]

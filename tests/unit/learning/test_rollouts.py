@@ -77,7 +77,7 @@ async def by_length(prompt: TrainingPrompt, drawn: Sequence[Completion]) -> list
 def test_groups_come_in_the_order_of_their_requests_whichever_is_done_first():
     async def script(request: ScriptedRequest) -> list[int]:
         await asyncio.sleep(0.01 * (3 - request.prompt_ids[0]))
-        return [request.sampling.seed] * (request.place + 1)
+        return [request.sampling.seed] * (request.index + 1)
 
     engine, seen = ScriptedEngine(script), []
     groups = asyncio.run(

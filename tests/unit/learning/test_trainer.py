@@ -52,7 +52,7 @@ def tiny_stack(agents: Sequence[str] = AGENTS, *, seed: int = 5) -> AdapterStack
 
 def drawn(request: ScriptedRequest) -> Completion:
     """Replies by the request's seed and place alone, without log-probabilities to compare."""
-    generator = rng(request.sampling.seed, request.place)
+    generator = rng(request.sampling.seed, request.index)
     length = int(generator.integers(1, 6))
     ids = tuple(int(token) for token in generator.integers(0, 16, size=length))
     return Completion(ids, (), "length" if length == 5 else "end")
@@ -166,7 +166,7 @@ def test_validation_asks_the_same_with_the_same_seeds_every_time(tmp_path: Path)
     asked = [request for request in setup.engine.requests if request.prompt_ids[0] == 3]
     looks = [asked[start : start + 8] for start in range(0, 24, 8)]
     assert looks[0] == looks[1] == looks[2]
-    assert [(request.agent, request.place) for request in looks[0]] == [("a", 0)] * 4 + [("b", 0)] * 4
+    assert [(request.agent, request.index) for request in looks[0]] == [("a", 0)] * 4 + [("b", 0)] * 4
     assert [request.sampling.seed for request in looks[0]] == [
         seed_for(9, "validation", one.id) for one in VALIDATION
     ] * 2
@@ -478,7 +478,7 @@ def test_a_prompt_that_comes_twice_in_a_step_brings_other_samples(tmp_path: Path
     [
         (TrainingTask({}, upper_half), SETTINGS, LearningError, "no agent has prompts"),
         (TrainingTask({"a": []}, upper_half), SETTINGS, LearningError, "a has no prompts; give every agent its own"),
-        (TrainingTask({"z": PROMPTS["a"]}, upper_half), SETTINGS, AdapterError, "there is no agent 'z' here"),
+        (TrainingTask({"z": PROMPTS["a"]}, upper_half), SETTINGS, AdapterError, "no agent 'z'"),
         (
             TrainingTask({"a": PROMPTS["a"] * 2}, upper_half),
             SETTINGS,

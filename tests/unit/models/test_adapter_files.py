@@ -9,7 +9,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 
 from mada.errors import AdapterError, RunError
-from mada.models.adapters import AdapterStack, Lora, count_adapter, load_adapter, read_lora, save_adapter
+from mada.models.adapters import AdapterStack, Lora, count_adapter_parameters, load_adapter, read_lora, save_adapter
 
 TARGETS = {"all": "all-linear", "named": ("q_proj", "v_proj"), "longer": ("self_attn.o_proj", "mlp.down_proj")}
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -252,24 +252,24 @@ def test_damaged_files(saved, tiny_model, tmp_path):
 def test_the_numbers_of_an_adapter_are_counted(tiny_model, tmp_path):
     # Two layers; q_proj is 32 × 32 and v_proj 32 × 16 in the tiny model, and each has A and B of rank 3.
     theirs = peft_adapter(tiny_model(), tmp_path / "theirs", target_modules=["q_proj", "v_proj"])
-    assert count_adapter(tmp_path / "theirs") == 2 * (3 * (32 + 32) + 3 * (32 + 16)) == 672
+    assert count_adapter_parameters(tmp_path / "theirs") == 2 * (3 * (32 + 32) + 3 * (32 + 16)) == 672
     assert theirs.get_nb_trainable_parameters()[0] == 672
     stack = AdapterStack.attach(tiny_model(), {"one": Lora(rank=4, targets="all-linear"), "two": Lora(rank=1)})
     save_adapter(stack, "one", tmp_path / "one", base_name="tiny")
     save_adapter(stack, "two", tmp_path / "two", base_name="tiny")
     # q 32·32, k and v 32·16, o 32·32, gate and up 32·48, down 48·32: in + out is 448 a layer.
-    assert count_adapter(tmp_path / "one") == 2 * 4 * (64 + 48 + 48 + 64 + 80 + 80 + 80)
-    assert count_adapter(tmp_path / "two") == count_adapter(tmp_path / "one") / 4
+    assert count_adapter_parameters(tmp_path / "one") == 2 * 4 * (64 + 48 + 48 + 64 + 80 + 80 + 80)
+    assert count_adapter_parameters(tmp_path / "two") == count_adapter_parameters(tmp_path / "one") / 4
 
 
 def test_the_numbers_of_what_is_no_adapter_are_not_counted(saved, tmp_path):
     with pytest.raises(AdapterError, match=f"^{tmp_path}/nowhere/adapter_model.safetensors: no such file"):
-        count_adapter(tmp_path / "nowhere")
+        count_adapter_parameters(tmp_path / "nowhere")
     (saved / "adapter_model.safetensors").write_bytes(b"nothing")
     with pytest.raises(
         AdapterError, match=r"adapter_model\.safetensors cannot be read: .*; copy or save the adapter again"
     ):
-        count_adapter(saved)
+        count_adapter_parameters(saved)
 
 
 def test_an_agent_that_is_not_there(saved, tiny_model, tmp_path):

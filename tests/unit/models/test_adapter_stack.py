@@ -10,8 +10,7 @@ from torch import nn
 
 from mada.errors import AdapterError
 from mada.models.adapters import AdapterStack, Lora, StackedLinear
-from mada.models.adapters.layer import Switchboard, _even_span  # pyright: ignore[reportPrivateUsage]
-from mada.models.adapters.lora import target_layers
+from mada.models.adapters.layer import RoutingState, _even_span, target_layers  # pyright: ignore[reportPrivateUsage]
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 SHAPES = {"one": Lora(rank=4, alpha=6), "two": Lora(rank=2, alpha=8), "three": Lora(rank=1, alpha=1)}
@@ -68,8 +67,8 @@ def test_any_rows_give_what_each_gives_alone(agents, length, seed):
     from mada.models.adapters import Routing
 
     torch.manual_seed(seed)
-    board, base = Switchboard(), nn.Linear(5, 6)
-    layer = StackedLinear(base, agents=3, rank=2, dropout=0.0, switchboard=board)
+    board, base = RoutingState(), nn.Linear(5, 6)
+    layer = StackedLinear(base, agents=3, rank=2, dropout=0.0, routing_state=board)
     nn.init.normal_(layer.A_KRI)
     nn.init.normal_(layer.B_KRO)
     scale_K = torch.tensor([0.5, 2.0, 3.0])
@@ -125,11 +124,11 @@ def test_outside_of_routed_the_model_is_the_base(tiny_model, fill, token_ids):
     fill(stack)
     assert torch.equal(logits(stack, ids), bare)
     with stack.routed(["one", "two"], learning=True):
-        with stack.switched_off():
+        with stack.disabled():
             assert torch.equal(logits(stack, ids), bare)
             with stack.routed(["one", None]):
                 inner = logits(stack, ids)
-        assert stack.switchboard.learning
+        assert stack.routing_state.learning
         assert not torch.allclose(logits(stack, ids)[1], bare[1], atol=1e-3)
     torch.testing.assert_close(inner[1], bare[1], **CLOSE)
     assert not torch.allclose(inner[0], bare[0], atol=1e-3)
@@ -353,24 +352,24 @@ def test_attaching_mistakes(tiny_model):
 
 
 def test_layers_of_one_input_share_a_dropout_mask():
-    switchboard = Switchboard()
+    routing_state = RoutingState()
     x, other = torch.ones(4, 50), torch.ones(4, 50)
-    with switchboard.set(None, learning=True):
-        first = switchboard.dropped(x, 0.5)
-        assert switchboard.dropped(x, 0.5) is first
-        assert not torch.equal(switchboard.dropped(other, 0.5), first)
-        assert not torch.equal(switchboard.dropped(x, 0.5), first)
-    with switchboard.set(None, learning=True):
-        assert not torch.equal(switchboard.dropped(x, 0.5), first)
+    with routing_state.set(None, learning=True):
+        first = routing_state.dropped(x, 0.5)
+        assert routing_state.dropped(x, 0.5) is first
+        assert not torch.equal(routing_state.dropped(other, 0.5), first)
+        assert not torch.equal(routing_state.dropped(x, 0.5), first)
+    with routing_state.set(None, learning=True):
+        assert not torch.equal(routing_state.dropped(x, 0.5), first)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5])
 def test_dropout_keeps_its_share_and_the_mean(share):
-    switchboard = Switchboard()
+    routing_state = RoutingState()
     torch.manual_seed(0)
     x = torch.ones(997, 501)
-    with switchboard.set(None, learning=True):
-        dropped = switchboard.dropped(x, share)
+    with routing_state.set(None, learning=True):
+        dropped = routing_state.dropped(x, share)
     assert float((dropped == 0).float().mean()) == pytest.approx(share, abs=0.005)
     assert float(dropped.max()) == pytest.approx(1 / (1 - share))
     assert float(dropped.mean()) == pytest.approx(1, abs=0.01)

@@ -20,7 +20,7 @@ from mada.models.adapters import AdapterStack, Lora, load_adapter, save_adapter
 from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import EMBEDDED, Base, load_base
-from mada.models.parameters import count_parameters
+from mada.models.memory import count_parameters
 from mada.problems.abacus import abacus_problems
 from mada.seeds import seed_for
 

@@ -10,8 +10,7 @@ import torch
 from factories import TINY_RECIPE
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
-from mada.models.engines import EngineStatistics
-from mada.models.engines.scripted import ScriptedEngine
+from mada.models.engines import EngineStatistics, ScriptedEngine
 from mada.models.loading import load_base
 from mada.pipeline.context import Context
 from mada.pipeline.observing import SilentRunObserver

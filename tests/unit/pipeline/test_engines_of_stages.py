@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from mada.models.engines.choosing import Surroundings, cache_bytes_per_token
+from mada.models.engines.choosing import Hardware
 from mada.models.loading import load_config
+from mada.models.memory import cache_bytes_per_token
 from mada.pipeline.engines import chosen_engine, local_engine
 from mada.recipe.sections import EngineSection, ModelSection
 
@@ -15,13 +16,13 @@ from mada.recipe.sections import EngineSection, ModelSection
 @pytest.mark.parametrize(
     ("around", "says"),
     [
-        (Surroundings(None, has_vllm=False), []),
-        (Surroundings(2**34, has_vllm=True), ["local engine: "]),
-        (Surroundings(2**25, has_vllm=True), ["vllm engine: only 8 rows of 1,024 tokens fit as whole slots, and vLLM"]),
+        (Hardware(None, has_vllm=False), []),
+        (Hardware(2**34, has_vllm=True), ["local engine: "]),
+        (Hardware(2**25, has_vllm=True), ["vllm engine: only 8 rows of 1,024 tokens fit without paging"]),
     ],
 )
 def test_what_is_no_matter_of_course_is_said_before_it_starts(monkeypatch, around, says):
-    monkeypatch.setattr(Surroundings, "here", classmethod(lambda cls: around))
+    monkeypatch.setattr(Hardware, "detect", classmethod(lambda cls: around))
     said = []
     choice = chosen_engine(EngineSection(), ModelSection(name="mada-nano"), window=1024, alone=False, noted=said.append)
     assert [text.startswith(start) for text, start in zip(said, says, strict=True)] == [True] * len(says)
@@ -43,10 +44,10 @@ def test_rows_that_are_missing_are_noted(monkeypatch, dtype, slots, rows, notes)
     # By hand: what a learner leaves of such a GPU holds 100 rows in bfloat16. In float32 it would be 50, but the model
     # itself takes twice as much too, as much as two of them.
     config = load_config("mada-nano")
-    row = 64 * cache_bytes_per_token(config, width=2)
+    row = 64 * cache_bytes_per_token(config)
     parameters = 5 * row
     memory = int(100 * row / 0.4) + 1 + 2 * parameters
-    monkeypatch.setattr(Surroundings, "here", classmethod(lambda cls: Surroundings(memory, has_vllm=False)))
+    monkeypatch.setattr(Hardware, "detect", classmethod(lambda cls: Hardware(memory, has_vllm=False)))
     monkeypatch.setattr("mada.pipeline.engines.LocalEngine", lambda *args, **options: SimpleNamespace(slots=slots))
     model: Any = SimpleNamespace(
         device=torch.device("cuda"), dtype=dtype, config=config, num_parameters=lambda: parameters

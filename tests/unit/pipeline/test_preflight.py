@@ -58,7 +58,7 @@ def test_only_what_is_still_to_be_done_is_checked(tiny):
 
 def test_a_model_without_a_chat_template_is_named(tiny, base, monkeypatch):
     monkeypatch.setattr(base.tokenizer, "chat_template", None)
-    monkeypatch.setattr("mada.models.chat.load_tokenizer", lambda name, revision: base.tokenizer)
+    monkeypatch.setattr("mada.models.loading.load_tokenizer", lambda name, revision: base.tokenizer)
     [mistake] = mistakes(tiny())
     assert "chat template" in mistake
 

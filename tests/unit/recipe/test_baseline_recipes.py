@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from mada.cli import app
 from mada.models.adapters import Lora
-from mada.models.parameters import count_parameters
+from mada.models.memory import count_parameters
 from mada.problems.known import KNOWN_SETS, known_name
 from mada.recipe import Recipe, diff_recipes, load_recipe
 

@@ -15,8 +15,8 @@ from mada.debate.protocol import hold_debate
 from mada.debate.response import Response, StopReason
 from mada.debate.window import WindowError
 from mada.errors import ModelError
-from mada.models.chat import stop_tokens_of
 from mada.models.engines import Completion, Sampling, ScriptedEngine
+from mada.models.loading import stop_tokens_of
 from mada.seeds import seed_for
 from mada.team import EngineAgent
 from mada.team.agent import opens_thinking, response_of

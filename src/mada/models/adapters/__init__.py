@@ -4,9 +4,8 @@
 which row of a batch belongs to which agent. Files are PEFT's own (`save_adapter`, `load_adapter`).
 """
 
-from mada.models.adapters.layer import Routing, StackedLinear
-from mada.models.adapters.lora import Lora
-from mada.models.adapters.peft_files import count_adapter, is_blank, load_adapter, read_lora, save_adapter
+from mada.models.adapters.layer import Lora, Routing, StackedLinear
+from mada.models.adapters.peft_files import count_adapter_parameters, is_blank, load_adapter, read_lora, save_adapter
 from mada.models.adapters.stack import AdapterStack
 
 __all__ = [
@@ -14,7 +13,7 @@ __all__ = [
     "Lora",
     "Routing",
     "StackedLinear",
-    "count_adapter",
+    "count_adapter_parameters",
     "is_blank",
     "load_adapter",
     "read_lora",

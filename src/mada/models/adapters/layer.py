@@ -3,15 +3,89 @@
 Axes: N row, K agent, R rank, I in, O out.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from mada.errors import AdapterError
+
+Targets = tuple[str, ...] | Literal["all-linear"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """The shape of one adapter (T2): y = Wx + (alpha / rank) · B A x, with dropout on x while learning."""
+
+    rank: int = 16
+    alpha: float = 128.0
+    dropout: float = 0.05
+    targets: Targets = "all-linear"
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ValueError(f"an adapter's rank must be at least 1, got {self.rank}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"an adapter's dropout must be in [0, 1), got {self.dropout}")
+
+    @property
+    def scale(self) -> float:
+        """The factor of the low-rank update."""
+        return self.alpha / self.rank
+
+
+def target_layers(model: nn.Module, targets: Targets) -> Iterator[tuple[str, nn.Linear]]:
+    """Yield the linear layers an adapter sits on, by path, in the order of the model.
+
+    `all-linear` is every linear layer but the output head, as in PEFT; a name means the layers whose path ends in it.
+    """
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # type: ignore[operator]
+    linear = [path for path, one in model.named_modules() if isinstance(one, nn.Linear) and one is not head]
+    names = ("all-linear",) if targets == "all-linear" else targets
+    found: set[str] = set()
+    for path, module in model.named_modules():
+        if targets == "all-linear":
+            matching = ["all-linear"] if path in linear else []
+        else:
+            matching = [name for name in names if path == name or path.endswith(f".{name}")]
+        if matching:
+            found.update(matching)
+            yield path, _adaptable(path, module, head=head)
+    missing = [name for name in names if name not in found]
+    if missing:
+        kinds = sorted({path.rpartition(".")[2] for path in linear})
+        raise AdapterError(
+            f"the model has no linear layer called {', '.join(map(repr, missing))}; its linear layers are "
+            f"{', '.join(kinds) or 'none'}: choose lora.targets among them"
+        )
+
+
+def _adaptable(path: str, module: nn.Module, *, head: nn.Module | None) -> nn.Linear:
+    """Refuse layers where an adapter would silently compute something else."""
+    if not isinstance(module, nn.Linear):
+        raise AdapterError(
+            f"{path} is a {type(module).__name__}, not a linear layer; name linear layers in lora.targets, or write "
+            "'all-linear'"
+        )
+    if module is head:
+        raise AdapterError(
+            f"{path} is the output head, which takes no adapter here; leave it out of lora.targets, or write "
+            "'all-linear'"
+        )
+    if "experts" in path.split("."):
+        raise AdapterError(
+            f"{path} belongs to a mixture of experts, which mixes tokens of different rows, so adapters cannot be "
+            "routed; use a dense model, or name only the attention's layers in lora.targets"
+        )
+    if not module.weight.is_floating_point():
+        raise AdapterError(
+            f"{path} has quantized weights ({module.weight.dtype}); load the base in bfloat16 or float32"
+        )
+    return module
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +122,7 @@ def _even_span(agents_N: list[int]) -> tuple[int, int] | None:
 
 
 @dataclass(slots=True)
-class Switchboard:
+class RoutingState:
     """What all adapted layers of a model share: the current routing, and whether the model is learning."""
 
     routing: Routing | None = None
@@ -102,12 +176,12 @@ class StackedLinear(nn.Module):
     other's zeros), so they stay zero, and padding is exact.
     """
 
-    def __init__(self, base: nn.Linear, *, agents: int, rank: int, dropout: float, switchboard: Switchboard) -> None:
+    def __init__(self, base: nn.Linear, *, agents: int, rank: int, dropout: float, routing_state: RoutingState) -> None:
         super().__init__()
         self.base = base
         self.rank = rank
         self.dropout = dropout
-        self.switchboard = switchboard
+        self.routing_state = routing_state
         # Some models read these of their layers.
         self.in_features, self.out_features = base.in_features, base.out_features
         self.A_KRI = nn.Parameter(base.weight.new_zeros(agents, rank, base.in_features))
@@ -124,9 +198,9 @@ class StackedLinear(nn.Module):
         return self.base.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply base and adapters to rows in the order of the switchboard's routing."""
+        """Apply base and adapters to rows in the order of the routing_state's routing."""
         y = self.base(x)
-        routing = self.switchboard.routing
+        routing = self.routing_state.routing
         if routing is None:
             return y
         rows = len(routing.gate_NK)
@@ -134,8 +208,8 @@ class StackedLinear(nn.Module):
             raise AdapterError(
                 f"the batch has {x.shape[0]} rows, but agents were named for {rows}: name one for each row"
             )
-        if self.switchboard.learning and self.dropout:
-            x = self.switchboard.dropped(x, self.dropout)
+        if self.routing_state.learning and self.dropout:
+            x = self.routing_state.dropped(x, self.dropout)
         return self._by_block(x, y, routing, *routing.span) if routing.span else self._by_gate(x, y, routing)
 
     def _by_block(self, x: Tensor, y: Tensor, routing: Routing, first: int, end: int) -> Tensor:

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save
 from mada.atomic import replace_bytes
 from mada.digest import digest_of, digest_of_file
 from mada.errors import AdapterError
-from mada.models.adapters.lora import Lora, Targets
+from mada.models.adapters.layer import Lora, Targets
 from mada.models.loading import resolve_model
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def digest_of_adapter(folder: Path) -> str:
     return digest_of({name: digest_of_file(folder / name) for name in (CONFIG, WEIGHTS)})
 
 
-def count_adapter(folder: Path) -> int:
+def count_adapter_parameters(folder: Path) -> int:
     """Count the parameters of the adapter in a folder; only the header of its file is read."""
     with _open(folder) as weights:
         return sum(math.prod(weights.get_slice(name).get_shape()) for name in _names(weights))

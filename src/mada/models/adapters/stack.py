@@ -14,8 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from mada.digest import digest_of
 from mada.errors import AdapterError
-from mada.models.adapters.layer import Routing, StackedLinear, Switchboard
-from mada.models.adapters.lora import Lora, target_layers
+from mada.models.adapters.layer import Lora, Routing, RoutingState, StackedLinear, target_layers
 from mada.models.forward import lengths_vary
 
 
@@ -35,7 +34,7 @@ class AdapterStack:
         self.lora = dict(agents)
         self.layers = dict(layers)
         first = next(iter(self.layers.values()))
-        self.switchboard = first.switchboard
+        self.routing_state = first.routing_state
         self.rank = first.rank
         """The largest rank an agent's adapter may have here."""
         self.recomputes = False
@@ -65,11 +64,13 @@ class AdapterStack:
                 raise AdapterError(f"{other} has other lora targets or dropout than {name}; they must agree")
         targets = list(target_layers(model, first.targets))
         model.requires_grad_(False)
-        switchboard = Switchboard()
+        routing_state = RoutingState()
         rank = max(shape.rank for shape in shapes.values())
         layers: dict[str, StackedLinear] = {}
         for path, base in targets:
-            layer = StackedLinear(base, agents=len(shapes), rank=rank, dropout=first.dropout, switchboard=switchboard)
+            layer = StackedLinear(
+                base, agents=len(shapes), rank=rank, dropout=first.dropout, routing_state=routing_state
+            )
             parent, _, name = path.rpartition(".")
             setattr(model.get_submodule(parent), name, layer)
             layers[path] = layer
@@ -95,7 +96,7 @@ class AdapterStack:
         self.index(agent)
         return self._versions[agent]
 
-    def count_change(self, agents: Iterable[str]) -> None:
+    def bump_version(self, agents: Iterable[str]) -> None:
         """Count a change of these agents' adapters; call it after writing to `parameters`."""
         for agent in agents:
             self._versions[agent] += 1
@@ -108,15 +109,15 @@ class AdapterStack:
     def routed(self, agents_N: Sequence[str | None] | Routing, *, learning: bool = False) -> Generator[None]:
         """Compute the model's rows with these agents' adapters inside the block; `learning` turns dropout on."""
         routing = agents_N if isinstance(agents_N, Routing) else self.routing(agents_N)
-        with self.switchboard.set(routing, learning=learning):
+        with self.routing_state.set(routing, learning=learning):
             yield
 
-    def switched_off(self) -> AbstractContextManager[None]:
+    def disabled(self) -> AbstractContextManager[None]:
         """Use the bare base inside the block, also within `routed`."""
-        return self.switchboard.set(None)
+        return self.routing_state.set(None)
 
     @property
-    def can_recompute(self) -> bool:
+    def supports_checkpointing(self) -> bool:
         """Whether the model has blocks whose activations can be recomputed."""
         return bool(self._blocks())
 
@@ -143,7 +144,7 @@ class AdapterStack:
     def _recomputing(self, forward: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(forward)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not (self.switchboard.learning and torch.is_grad_enabled()):
+            if not (self.routing_state.learning and torch.is_grad_enabled()):
                 return forward(*args, **kwargs)
             if kwargs.get("past_key_values") is not None:
                 raise ValueError("a recomputed block would fill the cache twice; learn with use_cache=False")
@@ -152,13 +153,13 @@ class AdapterStack:
         return call
 
     def _checkpoint_contexts(self) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-        routing, learning = self.switchboard.routing, self.switchboard.learning
-        return self.switchboard.set(routing, learning=learning), self._recomputing_as(routing, learning=learning)
+        routing, learning = self.routing_state.routing, self.routing_state.learning
+        return self.routing_state.set(routing, learning=learning), self._recomputing_as(routing, learning=learning)
 
     @contextmanager
     def _recomputing_as(self, routing: Routing | None, *, learning: bool) -> Generator[None]:
         """Recompute as in the forward pass: the same adapters, and the same attention kernels."""
-        with lengths_vary(self.scale_K.device), self.switchboard.set(routing, learning=learning):
+        with lengths_vary(self.scale_K.device), self.routing_state.set(routing, learning=learning):
             yield
 
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -176,7 +177,7 @@ class AdapterStack:
             bound = 1 / math.sqrt(layer.in_features)
             drawn = torch.rand(rank, layer.in_features, generator=generator) * (2 * bound) - bound
             layer.A_KRI[index, :rank] = drawn.to(layer.A_KRI)
-        self.count_change([agent])
+        self.bump_version([agent])
 
     def resize(self, agent: str, *, rank: int, alpha: float) -> None:
         """Give an agent a rank and a scale of its own, within the stack's rank; its adapter is all zeros afterwards.
@@ -191,7 +192,7 @@ class AdapterStack:
         self.lora[agent] = replace(self.lora[agent], rank=rank, alpha=alpha)
         self.scale_K[index] = self.lora[agent].scale
         self._zero(index)
-        self.count_change([agent])
+        self.bump_version([agent])
 
     @torch.no_grad()
     def _zero(self, index: int) -> None:
@@ -230,7 +231,7 @@ class AdapterStack:
         with torch.no_grad():
             for name, mine in own.items():
                 mine.copy_(tensors[name])
-        self.count_change([agent])
+        self.bump_version([agent])
 
     def trainable_parameters(self, agent: str) -> int:
         """Count an agent's trainable parameters, padding left out."""

@@ -1,20 +1,24 @@
-"""What an engine is: something that samples completions for agents, for as many callers at once as there are."""
+"""The interface of all engines, and `ScriptedEngine`, whose completions a function writes."""
 
-from collections.abc import Sequence
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from mada.errors import EngineError
+
 Stop = Literal["end", "length", "failed"]
-"""How a completion ended: at a stop token, at the limit, or because a server filtered it or gave it up."""
+"""How a completion ended: at a stop token, at the limit, or because a server filtered or aborted it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How one request is sampled.
 
-    A temperature of 0 takes the likeliest token. `seed` and the place in the group decide every random number, so the
-    same request gives the same tokens whatever else is in the batch, but for what rounding does: the last digits of a
-    sum depend on the batch's size, and once in many thousand draws, on a GPU more often, that is another token.
+    Temperature 0 is greedy. `seed` and the index in the group decide every random number, so the same request gives the
+    same tokens whatever else is in the batch, up to rounding: the last digits of a sum depend on the batch's size, and
+    once in many thousand draws (more often on a GPU) that changes a token.
     """
 
     max_tokens: int
@@ -37,11 +41,11 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What was sampled: a stop token that ended it is the last of its tokens.
+    """A sampled completion; a stop token that ended it is the last of its tokens.
 
-    `log_probs` are those of the model at the request's temperature (at 1 for temperature 0), before top-p and top-k:
-    what the learner computes for the same tokens. `adapter_version` is the version of the agent's adapter that sampled
-    it (`AdapterStack.version`), where the engine samples from a stack that learns.
+    `log_probs` are the model's at the request's temperature (at 1 for temperature 0), before top-p and top-k: what the
+    learner computes for the same tokens. `adapter_version` is the version of the agent's adapter that sampled it
+    (`AdapterStack.version`), where the engine samples from a stack that learns.
     """
 
     token_ids: tuple[int, ...]
@@ -52,49 +56,49 @@ class Completion:
 
 @dataclass(slots=True)
 class EngineStatistics:
-    """What an engine has done so far: for throughput, and for how full its batches were."""
+    """What an engine has done so far, for throughput and batch occupancy."""
 
     prompt_tokens: int = 0
-    """Prompt tokens read; a prompt shared by a group, or by requests that begin together, counts once."""
+    """Prompt tokens read; a prompt shared by a group, or by requests that start together, counts once."""
     generated_tokens: int = 0
     steps: int = 0
     rows_stepped: int = 0
     seconds: float = 0.0
-    """Time during which there was something to do."""
+    """Time during which requests were in progress."""
 
     @property
     def rows_per_step(self) -> float:
-        """Mean number of rows that a step advanced."""
+        """Mean number of rows in a decoding step."""
         return self.rows_stepped / self.steps if self.steps else 0.0
 
 
 class Engine(Protocol):
-    """Samples for many callers at once; whoever waits is batched with whoever else waits."""
+    """Samples completions for many callers at once; concurrent calls are batched."""
 
     async def sample(
         self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
     ) -> list[Completion]:
         """Return `n` completions of a prompt by an agent, or by the bare base for `None`.
 
-        Cancelling the call gives up its place in the batch.
+        Cancelling the call removes its rows from the batch.
         """
         ...
 
-    async def rest(self) -> None:
-        """Give back what can be given back while a learner works; nothing is sampled before `resume`."""
+    async def sleep(self) -> None:
+        """Free memory for a learner where possible; nothing is sampled before `wake_up`."""
         ...
 
-    async def resume(self) -> None:
-        """Go on with the adapters as they are now: what is sampled from here on is theirs."""
+    async def wake_up(self) -> None:
+        """Continue with the adapters as they are now."""
         ...
 
     async def close(self) -> None:
-        """Give back what the engine holds; requests still waiting are cancelled."""
+        """Release all resources and cancel waiting requests."""
         ...
 
 
 class PacedEngine(Engine, Protocol):
-    """An engine that is kept busy: it says how many completions it has room for, and what it has done."""
+    """An engine that tells callers how much work keeps it busy."""
 
     @property
     def slots(self) -> int:
@@ -105,3 +109,78 @@ class PacedEngine(Engine, Protocol):
     def statistics(self) -> EngineStatistics:
         """What was done so far."""
         ...
+
+
+def check_request(
+    prompt_ids: Sequence[int], n: int, *, vocabulary: int | None = None, context: int | None = None
+) -> None:
+    """Refuse a request that no engine can sample."""
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    if not prompt_ids:
+        raise EngineError("the prompt is empty; a model needs at least one token to continue")
+    if vocabulary is not None and not 0 <= min(prompt_ids) <= max(prompt_ids) < vocabulary:
+        odd = next(token for token in prompt_ids if not 0 <= token < vocabulary)
+        raise EngineError(f"the prompt holds token {odd}, and the model knows 0 to {vocabulary - 1}")
+    if context is not None and len(prompt_ids) >= context:
+        raise EngineError(
+            f"the prompt has {len(prompt_ids):,} tokens and the engine's context is {context:,}, so there is no room "
+            "for a reply; shorten the prompt, or raise the context"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedRequest:
+    """One completion that a script is asked for; `index` counts within the group of `n`."""
+
+    agent: str | None
+    prompt_ids: tuple[int, ...]
+    sampling: Sampling
+    index: int = 0
+
+
+Script = Callable[[ScriptedRequest], Sequence[int] | Completion | Awaitable[Sequence[int] | Completion]]
+
+
+class ScriptedEngine:
+    """For tests without weights: a function of the request returns token ids or a `Completion`, or awaits them.
+
+        engine = ScriptedEngine(lambda request: tokenizer.encode("The answer is \\\\boxed{4}"))
+
+    Token ids are treated like sampled ones: cut after the first stop token or at `max_tokens`, with log-probability 0.
+    `requests` holds every request in order, so a test can check exactly what an agent saw.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.requests: list[ScriptedRequest] = []
+
+    async def sample(
+        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+    ) -> list[Completion]:
+        """Call the script `n` times."""
+        requests = [ScriptedRequest(agent, tuple(prompt_ids), sampling, index) for index in range(n)]
+        self.requests += requests
+        return list(await asyncio.gather(*(self._complete(request) for request in requests)))
+
+    async def sleep(self) -> None:
+        """Do nothing."""
+
+    async def wake_up(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    async def _complete(self, request: ScriptedRequest) -> Completion:
+        # Yield once, as a real engine does, so that callers interleave in the same way.
+        await asyncio.sleep(0)
+        reply = self._script(request)
+        if inspect.isawaitable(reply):
+            reply = await reply
+        if isinstance(reply, Completion):
+            return reply
+        sampling = request.sampling
+        end = next((index + 1 for index, token in enumerate(reply) if token in sampling.stop_tokens), len(reply))
+        token_ids = tuple(reply[: min(end, sampling.max_tokens)])
+        return Completion(token_ids, (0.0,) * len(token_ids), "length" if end > sampling.max_tokens else "end")

@@ -14,8 +14,8 @@ from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.local import setup as engine_setup
-from mada.models.engines.local.huggingface import HuggingFaceNetwork
 from mada.models.engines.local.llama import LlamaNetwork
+from mada.models.engines.local.network import HuggingFaceNetwork
 from mada.models.engines.local.setup import Limits
 
 AGENTS = ("one", "two", "three")
@@ -81,7 +81,7 @@ def test_log_probs_are_the_models_own_for_every_architecture(architecture, tiny_
 
 def test_a_plain_reading_of_the_blocks_and_the_models_own_pass_draw_the_same(tiny_model, fill, asked, monkeypatch):
     _, fast = make_engine(tiny_model("qwen3"), fill)
-    monkeypatch.setattr(LlamaNetwork, "possible", staticmethod(lambda model: False))
+    monkeypatch.setattr(LlamaNetwork, "supports", staticmethod(lambda model: False))
     _, slow = make_engine(tiny_model("qwen3"), fill)
     assert type(slow._batch.network) is HuggingFaceNetwork
     tokens = [[[one.token_ids for one in group] for group in sample_all(each, asked)] for each in (fast, slow)]
@@ -220,7 +220,7 @@ def test_cancelling_frees_the_slot(tiny_model, fill):
     assert len(asyncio.run(scenario())[0].token_ids) == 3
     assert engine.statistics.steps - steps < 60
     assert not engine._rows
-    assert not engine._waiting
+    assert not engine._queue
 
 
 def test_closing_cancels_what_waits(tiny_model, fill):

@@ -12,7 +12,7 @@ from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.local import setup as engine_setup
 from mada.models.engines.local.batch import Batch
-from mada.models.engines.local.rows import Queue, Request
+from mada.models.engines.local.requests import Request, RequestQueue
 
 AGENTS = ("one", "two")
 SIZES = (4, 8, 16)
@@ -21,20 +21,20 @@ SIZES = (4, 8, 16)
 class LadderBatch(Batch):
     """A batch that steps over fixed numbers of slots, as captured graphs do, and keeps a record."""
 
-    moved_together = 64
+    move_tokens = 64
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.moves = []
         self.stepped = []
 
-    def size_for(self, count):
+    def padded_size(self, count):
         return min(next(size for size in SIZES if size >= count), self.cache.slots)
 
     def step(self, count, *, longest, filtered):
         self.stepped.append(count)
-        self.advance(self.size_for(count), longest=longest, filtered=filtered)
-        return self.hand_over(self.tokens_S[:count], self.log_probs_S[:count])
+        self.forward(self.padded_size(count), longest=longest, filtered=filtered)
+        return self.copy_to_host(self.tokens_S[:count], self.log_probs_S[:count])
 
     def move(self, sources, targets, *, lengths):
         self.moves.append((list(sources), list(targets)))
@@ -45,13 +45,13 @@ class LadderBatch(Batch):
 def make_engine(tiny_model, fill, monkeypatch):
     """Make an engine on a plain batch, or one on a ladder that is paced as on a GPU."""
 
-    def make(kind=Batch, *, lag=0, admit_at_least=1, context=64, rows=16):
+    def make(kind=Batch, *, steps_ahead=0, admit_at_least=1, context=64, rows=16):
         monkeypatch.setattr(engine_setup, "Batch", kind)
         model = tiny_model()
         stack = AdapterStack.attach(model, AGENTS, Lora(rank=4, alpha=8))
         fill(stack)
         engine = LocalEngine(model, stack, context=context, rows=rows)
-        engine._limits = dataclasses.replace(engine._limits, lag=lag, admit_at_least=admit_at_least)
+        engine._limits = dataclasses.replace(engine._limits, steps_ahead=steps_ahead, admit_at_least=admit_at_least)
         return engine
 
     return make
@@ -82,12 +82,12 @@ def tokens(groups):
     return [[completion.token_ids for completion in group] for group in groups]
 
 
-@pytest.mark.parametrize("lag", [0, 1, 6])
+@pytest.mark.parametrize("steps_ahead", [0, 1, 6])
 @pytest.mark.parametrize("admit_at_least", [1, 3])
-def test_idle_slots_between_rows_change_no_tokens(make_engine, lag, admit_at_least):
+def test_idle_slots_between_rows_change_no_tokens(make_engine, steps_ahead, admit_at_least):
     asked = list(requests(40))
     plain = sample_all(make_engine(), asked)
-    engine = make_engine(LadderBatch, lag=lag, admit_at_least=admit_at_least)
+    engine = make_engine(LadderBatch, steps_ahead=steps_ahead, admit_at_least=admit_at_least)
     laddered = sample_all(engine, asked)
     assert tokens(laddered) == tokens(plain)
     for group, same in zip(laddered, plain, strict=True):
@@ -95,20 +95,20 @@ def test_idle_slots_between_rows_change_no_tokens(make_engine, lag, admit_at_lea
             assert one.log_probs == pytest.approx(other.log_probs, abs=2e-5)
     # The test means something only if rows lay apart: more slots than rows were gone over.
     assert sum(engine._batch.stepped) > engine.statistics.rows_stepped
-    # Idle slots do not count; rows that ended at their first token, or a lag before the host knew, do.
+    # Idle slots do not count; rows that ended at their first token, or a steps_ahead before the host knew, do.
     rows = sum(n for *_, n in asked)
     drawn = engine.statistics.generated_tokens - rows
     at_once = sum(len(one.token_ids) == 1 for group in laddered for one in group)
-    assert drawn <= engine.statistics.rows_stepped <= drawn + at_once + lag * rows
+    assert drawn <= engine.statistics.rows_stepped <= drawn + at_once + steps_ahead * rows
 
 
 def test_nothing_moves_while_others_wait_for_the_slots(make_engine):
     # Three slots of ten are collected before prompts are read, and with two free a step of 8 would do.
-    engine = make_engine(LadderBatch, lag=1, admit_at_least=3, rows=10)
+    engine = make_engine(LadderBatch, steps_ahead=1, admit_at_least=3, rows=10)
     moved_while_waiting = []
     move = engine._batch.move
     engine._batch.move = lambda *args, **kwargs: (
-        moved_while_waiting.append(len(engine._waiting)),
+        moved_while_waiting.append(len(engine._queue)),
         move(*args, **kwargs),
     )
     sample_all(engine, list(requests(40)))
@@ -126,7 +126,7 @@ def test_rows_move_only_when_the_step_falls_to_a_smaller_size(make_engine):
     assert len(engine._batch.moves) == 2
     for (sources, targets), size in zip(engine._batch.moves, (8, 4), strict=True):
         assert min(sources) >= size > max(targets)
-    assert {engine._batch.size_for(count) for count in engine._batch.stepped} == set(SIZES)
+    assert {engine._batch.padded_size(count) for count in engine._batch.stepped} == set(SIZES)
 
 
 def test_where_a_step_costs_by_the_row_only_living_rows_are_stepped(make_engine, monkeypatch):
@@ -200,20 +200,20 @@ def make_request(loop, count=1):
 
 def test_a_queue_knows_how_many_rows_are_wanted():
     async def scenario():
-        queue = Queue()
+        queue = RequestQueue()
         made = [make_request(asyncio.get_running_loop(), count) for count in (3, 1, 2)]
         for request in made:
             queue.append(request)
-        assert queue.wanted == 6
-        assert [(row.place, row.slot) for row in queue.begin([5, 7])] == [(0, 5), (1, 7)]
-        assert (queue.first, queue.wanted) == (made[0], 4)
-        assert [(row.place, row.slot) for row in queue.begin([1, 2, 3])] == [(2, 1)]
-        assert (queue.first, queue.wanted) == (made[1], 3)
+        assert queue.completions == 6
+        assert [(row.index, row.slot) for row in queue.start_rows([5, 7])] == [(0, 5), (1, 7)]
+        assert (queue.first, queue.completions) == (made[0], 4)
+        assert [(row.index, row.slot) for row in queue.start_rows([1, 2, 3])] == [(2, 1)]
+        assert (queue.first, queue.completions) == (made[1], 3)
         made[2].result.cancel()
         queue.drop_cancelled()
-        assert (list(queue), queue.wanted) == ([made[1]], 1)
+        assert (list(queue), queue.completions) == ([made[1]], 1)
         queue.clear()
-        assert (len(queue), queue.wanted) == (0, 0)
+        assert (len(queue), queue.completions) == (0, 0)
 
     asyncio.run(scenario())
 
@@ -226,12 +226,12 @@ def test_a_cancelled_request_in_the_middle_of_the_queue_is_dropped(make_engine):
             asyncio.create_task(engine.sample("one", [4], Sampling(max_tokens=30, seed=seed), n=2)) for seed in range(5)
         ]
         await asyncio.sleep(0.01)
-        assert len(engine._waiting) >= 4
-        before = len(engine._waiting), engine._waiting.wanted
+        assert len(engine._queue) >= 4
+        before = len(engine._queue), engine._queue.completions
         tasks[3].cancel()
         for _ in range(3):
             await asyncio.sleep(0)
-        assert (len(engine._waiting), engine._waiting.wanted) == (before[0] - 1, before[1] - 2)
+        assert (len(engine._queue), engine._queue.completions) == (before[0] - 1, before[1] - 2)
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     results = asyncio.run(scenario())
@@ -242,12 +242,12 @@ def test_a_cancelled_request_in_the_middle_of_the_queue_is_dropped(make_engine):
 def test_those_who_wait_are_walked_through_only_after_a_cancellation(make_engine, monkeypatch):
     engine = make_engine(rows=2)
     walks = []
-    drop = engine._waiting.drop_cancelled
-    monkeypatch.setattr(engine._waiting, "drop_cancelled", lambda: (walks.append(engine.statistics.steps), drop()))
+    drop = engine._queue.drop_cancelled
+    monkeypatch.setattr(engine._queue, "drop_cancelled", lambda: (walks.append(engine.statistics.steps), drop()))
     sample_all(engine, list(requests(20)))
     assert walks == [0]
     assert engine.statistics.steps > 50
-    assert engine._waiting.wanted == 0
+    assert engine._queue.completions == 0
 
 
 def test_a_failure_empties_the_queue(make_engine, monkeypatch):
@@ -257,5 +257,5 @@ def test_a_failure_empties_the_queue(make_engine, monkeypatch):
         broken.setattr(engine._batch, "step", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             sample_all(engine, [ask, ask])
-    assert (len(engine._waiting), engine._waiting.wanted) == (0, 0)
+    assert (len(engine._queue), engine._queue.completions) == (0, 0)
     assert len(sample_all(engine, [ask])[0]) == 2

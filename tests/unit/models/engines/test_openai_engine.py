@@ -233,8 +233,8 @@ def test_an_engine_outlives_event_loops_and_close(connect, prompt):
     engine = connect("loops")
 
     async def use():
-        await engine.rest()
-        await engine.resume()
+        await engine.sleep()
+        await engine.wake_up()
         completions = await engine.sample(None, prompt, GREEDY)
         await engine.close()
         return completions

@@ -6,7 +6,7 @@ from mada.models.engines import Completion, Sampling, ScriptedEngine, ScriptedRe
 
 
 def test_it_replies_from_a_function_and_remembers_what_it_was_asked():
-    engine = ScriptedEngine(lambda request: [request.place, *request.prompt_ids])
+    engine = ScriptedEngine(lambda request: [request.index, *request.prompt_ids])
     completions = asyncio.run(engine.sample("critic-2", [8, 9], Sampling(max_tokens=10), n=2))
     assert completions == [Completion((0, 8, 9), (0.0, 0.0, 0.0), "end"), Completion((1, 8, 9), (0.0, 0.0, 0.0), "end")]
     assert engine.requests == [

@@ -13,21 +13,21 @@ from mada.models.engines import Sampling
 from mada.models.engines.vllm import backend as vllm_backend
 from mada.models.engines.vllm.backend import (
     GIB,
+    AdapterVersion,
     VllmBackend,
+    VllmSettings,
     capture_sizes,
     engine_arguments,
     lora_rank,
+    memory_share,
     sampling_arguments,
-    share_of_memory,
 )
-from mada.models.engines.vllm.handover import Version
-from mada.models.engines.vllm.interface import Settings
 
-SETTINGS = Settings(
+SETTINGS = VllmSettings(
     model="base", revision="abc", dtype="bfloat16", context=4608, rows=100, memory=0.5, seed=3, agents=6, rank=20,
-    sleeps=True,
+    can_sleep=True,
 )  # fmt: skip
-VERSION = Version("one@3", 7, Path("/dev/shm/7"))
+VERSION = AdapterVersion("one@3", 7, Path("/dev/shm/7"))
 
 
 def test_the_adapters_of_all_agents_fit_and_one_more():
@@ -37,7 +37,7 @@ def test_the_adapters_of_all_agents_fit_and_one_more():
 
 
 def test_no_adapters_no_lora():
-    arguments = engine_arguments(Settings("base", None, "auto", 64, 8, 0.5, 0))
+    arguments = engine_arguments(VllmSettings("base", None, "auto", 64, 8, 0.5, 0))
     assert not [name for name in arguments if "lora" in name]
 
 
@@ -51,13 +51,13 @@ def test_the_engine_samples_as_asked_and_says_log_probs_at_the_requests_temperat
 
 
 def test_a_batch_has_room_for_all_rows():
-    many = Settings("base", None, "auto", 64, 10_000, 0.5, 0)
+    many = VllmSettings("base", None, "auto", 64, 10_000, 0.5, 0)
     assert engine_arguments(many)["max_num_batched_tokens"] == 10_000
     assert engine_arguments(SETTINGS)["max_num_batched_tokens"] == 8192
 
 
 def test_an_eager_engine_captures_nothing():
-    arguments = engine_arguments(Settings("base", None, "auto", 64, 8, 0.5, 0, eager=True))
+    arguments = engine_arguments(VllmSettings("base", None, "auto", 64, 8, 0.5, 0, eager=True))
     assert arguments["enforce_eager"]
     assert "cudagraph_capture_sizes" not in arguments
 
@@ -109,14 +109,14 @@ def test_temperatures_at_the_edge_are_not(temperature):
     assert found["temperature"] == temperature
 
 
-def test_share_of_memory():
-    assert share_of_memory(100 * GIB, 140 * GIB, reserve=20 * GIB) == pytest.approx(77 / 140)
-    assert share_of_memory(139 * GIB, 140 * GIB, reserve=0) == 0.92
+def test_memory_share():
+    assert memory_share(100 * GIB, 140 * GIB, reserve=20 * GIB) == pytest.approx(77 / 140)
+    assert memory_share(139 * GIB, 140 * GIB, reserve=0) == 0.92
 
 
 def test_too_little_memory_is_said():
     with pytest.raises(EngineError, match=r"10\.0 GiB free, of which 7\.0 GiB are reserved"):
-        share_of_memory(10 * GIB, 140 * GIB, reserve=7 * GIB)
+        memory_share(10 * GIB, 140 * GIB, reserve=7 * GIB)
 
 
 def test_a_missing_vllm_names_the_extra(monkeypatch):
@@ -134,10 +134,13 @@ def test_a_missing_vllm_names_the_extra(monkeypatch):
 def test_a_completion_is_read_whole():
     flat = SimpleNamespace(logprobs=[-0.5, -9.0, -0.25], start_indices=[0, 2])
     completion = SimpleNamespace(token_ids=[4, 8], logprobs=flat, finish_reason="stop")
-    found = vllm_backend._generated(
-        SimpleNamespace(outputs=[completion], prompt_token_ids=[1] * 40, num_cached_tokens=32)
+    found = vllm_backend._output(SimpleNamespace(outputs=[completion], prompt_token_ids=[1] * 40, num_cached_tokens=32))
+    assert (found.token_ids, found.log_probs, found.finish_reason, found.prompt_tokens) == (
+        (4, 8),
+        (-0.5, -0.25),
+        "stop",
+        8,
     )
-    assert (found.token_ids, found.log_probs, found.reason, found.prompt_tokens) == ((4, 8), (-0.5, -0.25), "stop", 8)
 
 
 class Answers:
@@ -174,6 +177,6 @@ def test_what_fails_over_there_is_an_engine_error():
 
 @pytest.mark.parametrize("how", [{"silent": True}, {"failure": RuntimeError("dead")}])
 def test_a_dead_process_is_not_waited_for(monkeypatch, how):
-    monkeypatch.setattr(vllm_backend, "_WATCH", 0.01)
+    monkeypatch.setattr(vllm_backend, "_LIVENESS_INTERVAL", 0.01)
     with pytest.raises(EngineError, match="process has ended"):
         load(Answers(errored=True, **how))

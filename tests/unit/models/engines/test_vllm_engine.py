@@ -12,8 +12,8 @@ from mada.models.adapters import AdapterStack, Lora, save_adapter
 from mada.models.engines import Completion, PacedEngine, Sampling
 from mada.models.engines.vllm import VllmEngine
 from mada.models.engines.vllm import engine as vllm_engine
-from mada.models.engines.vllm.handover import Handover, Version
-from mada.models.engines.vllm.interface import Generated
+from mada.models.engines.vllm.backend import AdapterVersion, VllmOutput
+from mada.models.engines.vllm.engine import AdapterFiles
 from mada.seeds import seed_for
 
 SAMPLING = Sampling(max_tokens=20, stop_tokens=(3,), seed=5)
@@ -50,7 +50,7 @@ class FakeBackend:
             raise
         if self.failure:
             raise self.failure
-        return Generated((seed % 50, 3), (-1.0, -0.5), self.reason, 4)
+        return VllmOutput((seed % 50, 3), (-1.0, -0.5), self.reason, 4)
 
     async def load(self, version):
         self.log.append(f"load {version.name}")
@@ -82,10 +82,10 @@ def stack(tiny_model, fill):
 def make(stack, tmp_path):
     """An engine on a fake, awake, with the stack's adapters handed over once."""
 
-    async def make(backend, *, sleeps=True):
-        handover = Handover(stack, base_name="base", memory=tmp_path)
-        engine = VllmEngine(backend, context=32, rows=8, handover=handover, stack=stack, sleeps=sleeps)
-        await engine.resume()
+    async def make(backend, *, can_sleep=True):
+        files = AdapterFiles(stack, base_name="base", memory=tmp_path)
+        engine = VllmEngine(backend, context=32, rows=8, files=files, stack=stack, can_sleep=can_sleep)
+        await engine.wake_up()
         return engine
 
     return make
@@ -132,10 +132,10 @@ def test_after_an_update_new_versions_answer_and_old_ones_are_gone(make, stack):
         backend = FakeBackend()
         engine = await make(backend)
         before = backend.loaded[1].folder
-        await engine.rest()
+        await engine.sleep()
         with torch.no_grad():
             stack.tensors("one")["model.layers.0.self_attn.q_proj.lora_A.weight"].add_(1)
-        await engine.resume()
+        await engine.wake_up()
         await engine.sample("one", [1], SAMPLING)
         assert backend.log == [
             *("load one@1", "load two@1", "sleep", "wake up"),
@@ -152,9 +152,9 @@ def test_completions_carry_the_version_that_was_handed_over_last(make, stack):
     async def use():
         engine = await make(FakeBackend())
         handed_over = stack.version("one")
-        stack.count_change(["one"])
+        stack.bump_version(["one"])
         [stale] = await engine.sample("one", [1], SAMPLING)
-        await engine.resume()
+        await engine.wake_up()
         [fresh] = await engine.sample("one", [1], SAMPLING)
         assert (stale.adapter_version, fresh.adapter_version) == (handed_over, handed_over + 1)
 
@@ -164,11 +164,11 @@ def test_completions_carry_the_version_that_was_handed_over_last(make, stack):
 def test_a_version_in_use_stays_until_nothing_uses_it(make):
     async def use():
         backend = FakeBackend()
-        engine = await make(backend, sleeps=False)
+        engine = await make(backend, can_sleep=False)
         backend.gate.clear()
         first = asyncio.ensure_future(engine.sample("one", [1], SAMPLING, n=2))
         await under_way(backend, 2)
-        await engine.resume()
+        await engine.wake_up()
         assert sorted(version.name for version in backend.loaded.values()) == ["one@1", "one@2", "two@2"]
         second = asyncio.ensure_future(engine.sample("one", [1], SAMPLING))
         await under_way(backend, 3)
@@ -187,7 +187,7 @@ def test_resting_waits_for_what_is_under_way_and_holds_up_what_comes(make):
         backend.gate.clear()
         early = asyncio.ensure_future(engine.sample("one", [1], SAMPLING))
         await under_way(backend, 1)
-        resting = asyncio.ensure_future(engine.rest())
+        resting = asyncio.ensure_future(engine.sleep())
         late = asyncio.ensure_future(engine.sample("two", [1], SAMPLING))
         for _ in range(10):
             await asyncio.sleep(0)
@@ -197,7 +197,7 @@ def test_resting_waits_for_what_is_under_way_and_holds_up_what_comes(make):
         assert early.done()
         assert backend.log[-1] == "sleep"
         assert len(backend.asked) == 1
-        await engine.resume()
+        await engine.wake_up()
         await late
         assert backend.asked[-1][0] == "two@2"
 
@@ -207,10 +207,10 @@ def test_resting_waits_for_what_is_under_way_and_holds_up_what_comes(make):
 def test_an_engine_that_does_not_sleep_only_hands_over(make):
     async def use():
         backend = FakeBackend()
-        engine = await make(backend, sleeps=False)
-        await engine.rest()
-        await engine.rest()
-        await engine.resume()
+        engine = await make(backend, can_sleep=False)
+        await engine.sleep()
+        await engine.sleep()
+        await engine.wake_up()
         assert "sleep" not in backend.log
         assert "wake up" not in backend.log
 
@@ -228,7 +228,7 @@ def test_cancelling_takes_all_members_out(make):
         with pytest.raises(asyncio.CancelledError):
             await task
         assert backend.cancelled == 4
-        await engine.rest()  # nothing is under way any more
+        await engine.sleep()  # nothing is under way any more
 
     run(use())
 
@@ -239,7 +239,7 @@ def test_a_failure_is_the_callers_and_ends_the_other_members(make):
         engine = await make(backend)
         with pytest.raises(EngineError, match="process has ended"):
             await engine.sample("one", [1], SAMPLING, n=2)
-        await engine.rest()
+        await engine.sleep()
 
     run(use())
 
@@ -260,7 +260,7 @@ def test_closing_cancels_what_waits_and_removes_the_files(make, tmp_path):
         backend.gate.clear()
         running = asyncio.ensure_future(engine.sample("one", [1], SAMPLING))
         await under_way(backend, 1)
-        resting = asyncio.ensure_future(engine.rest())
+        resting = asyncio.ensure_future(engine.sleep())
         await asyncio.sleep(0)
         held_up = asyncio.ensure_future(engine.sample("one", [1], SAMPLING))
         await asyncio.sleep(0)
@@ -272,7 +272,7 @@ def test_closing_cancels_what_waits_and_removes_the_files(make, tmp_path):
         assert "sleep" not in backend.log
         assert backend.log.count("close") == 1
         assert list(tmp_path.iterdir()) == []
-        for call in (engine.sample("one", [1], SAMPLING), engine.rest(), engine.resume()):
+        for call in (engine.sample("one", [1], SAMPLING), engine.sleep(), engine.wake_up()):
             with pytest.raises(EngineError, match="closed"):
                 await call
 
@@ -366,7 +366,7 @@ class TestStart:
         log, settings = started(stack=stack)
         numbers = sum(parameter.numel() for parameter in stack.parameters().values())
         assert settings.memory == pytest.approx((95 * 2**30 - 16 * numbers) / (140 * 2**30))
-        assert (settings.agents, settings.rank, settings.sleeps, settings.dtype) == (2, 4, True, "bfloat16")
+        assert (settings.agents, settings.rank, settings.can_sleep, settings.dtype) == (2, 4, True, "bfloat16")
         assert log == ["load one@1", "load two@1"]
 
     def test_with_folders_each_is_loaded_once(self, started, stack, tmp_path):
@@ -374,7 +374,7 @@ class TestStart:
             save_adapter(stack, agent, tmp_path / agent, base_name="base")
         log, settings = started(adapters={"x": tmp_path / "one", "y": tmp_path / "two"}, memory=0.25)
         assert log == ["load x", "load y"]
-        assert (settings.agents, settings.rank, settings.sleeps, settings.memory) == (2, 4, False, 0.25)
+        assert (settings.agents, settings.rank, settings.can_sleep, settings.memory) == (2, 4, False, 0.25)
         assert settings.dtype == "auto"
 
     def test_with_neither_there_is_only_the_base(self, started):
@@ -403,7 +403,7 @@ class TestStart:
             started(**arguments)
 
     def test_a_stack_and_folders_are_refused(self, started, stack):
-        with pytest.raises(EngineError, match="one of the two"):
+        with pytest.raises(EngineError, match="both a stack and folders"):
             started(stack=stack, adapters={"x": Path("x")})
 
     def test_without_cuda_the_local_engine_is_named(self, started, monkeypatch):
@@ -414,7 +414,7 @@ class TestStart:
     def test_an_adapter_that_does_not_load_leaves_no_process(self, started, stack, monkeypatch):
         closed = []
 
-        async def fail(self, version: Version):
+        async def fail(self, version: AdapterVersion):
             raise EngineError("vLLM cannot load it")
 
         async def close(self):

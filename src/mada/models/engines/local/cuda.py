@@ -1,8 +1,8 @@
-"""Sampling on a CUDA device: the Llama block in few launches, and whole steps replayed as captured graphs.
+"""Sampling on a CUDA device: the Llama block in few launches, and steps replayed as CUDA graphs.
 
 A step of a compact model is a few hundred small kernels, and launching them one by one from Python takes longer than
-running them. A captured graph launches all of them at once, for a fixed number of rows: steps are captured for a ladder
-of sizes, and a step with fewer rows than its size computes some idle slots, wherever they lie.
+running them. A CUDA graph launches all of them at once, for a fixed number of rows: steps are captured for several
+sizes, and a step with fewer rows than its size also computes idle slots.
 """
 
 from dataclasses import dataclass
@@ -15,26 +15,23 @@ from transformers.activations import SiLUActivation
 
 from mada.models.adapters import AdapterStack
 from mada.models.engines.local import kernels
-from mada.models.engines.local.batch import Batch, Drawn
-from mada.models.engines.local.cache import SlotCache
-from mada.models.engines.local.drawing import DrawSettings
-from mada.models.engines.local.llama import Block, LlamaNetwork
-from mada.models.engines.local.projection import Projection
-from mada.models.engines.local.racing import draw_all
-from mada.models.engines.local.randomness import keys
+from mada.models.engines.local.batch import Batch, SampledTokens
+from mada.models.engines.local.llama import Block, FusedLinear, LlamaNetwork
+from mada.models.engines.local.network import KVCache
+from mada.models.engines.local.sampling import SamplingTensors, random_keys
 from mada.models.forward import logits_of
 
-# Sizes that steps are captured for: close together where a step is bound by launches, wider where by arithmetic.
-_LADDER = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
-_LADDER_STEP = 128
+# Batch sizes that are captured: close together where a step is bound by launches, wider where by arithmetic.
+_CAPTURE_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+_CAPTURE_STEP = 128
 _LENGTH_STEP = 256
 _WARM_UPS = 2
-# Moving rows together needs room for a copy of their keys: some 50 to 500 MiB for models of 0.5 to 8 billion weights.
-_MOVED_TOGETHER = 8192
+# Moving rows together needs memory for a copy of their keys: 50 to 500 MiB for models of 0.5 to 8 billion weights.
+_MOVE_TOKENS = 8192
 
 
 class CudaLlamaNetwork(LlamaNetwork):
-    """A Llama-like model whose decoding step is a dozen kernels a block, and reads of the cache only what is there."""
+    """A Llama-like model whose decoding step is a dozen kernels a block, and reads only filled cache positions."""
 
     reads_own_lengths = True
 
@@ -44,22 +41,22 @@ class CudaLlamaNetwork(LlamaNetwork):
         self.cos_CD, self.sin_CD = self.cos_CD.contiguous(), self.sin_CD.contiguous()
 
     def decode(
-        self, tokens_N: Tensor, lengths_N: Tensor, gate_NK: Tensor | None, cache: SlotCache, *, longest: int
+        self, tokens_N: Tensor, lengths_N: Tensor, gate_NK: Tensor | None, cache: KVCache, *, longest: int
     ) -> Tensor:
-        """Take one token for each of the first N slots."""
+        """Append one token to each of the first N slots."""
         x = self.embed(tokens_N)
         gate = None if gate_NK is None else self._gate(gate_NK)
         delta: Tensor | None = None
-        for place, block in enumerate(self.blocks):
+        for index, block in enumerate(self.blocks):
             normed = kernels.add_norm(x, delta, block.attention_norm.weight, self.epsilon)
-            attended = self._attended(block, place, _project(block.qkv, normed, gate), lengths_N, cache)
+            attended = self._attend(block, index, _project(block.qkv, normed, gate), lengths_N, cache)
             normed = kernels.add_norm(x, _project(block.out, attended, gate), block.mlp_norm.weight, self.epsilon)
             pair = _project(block.gate_up, normed, gate)
-            delta = _project(block.down, self._activated(pair), gate)
+            delta = _project(block.down, self._activate(pair), gate)
         return logits_of(self.model, kernels.add_norm(x, delta, self.norm.weight, self.epsilon))
 
-    def _attended(self, block: Block, place: int, qkv: Tensor, lengths_N: Tensor, cache: SlotCache) -> Tensor:
-        layer = cache.keys_LSHCD[place], cache.values_LSHCD[place]
+    def _attend(self, block: Block, index: int, qkv: Tensor, lengths_N: Tensor, cache: KVCache) -> Tensor:
+        layer = cache.keys_LSHCD[index], cache.values_LSHCD[index]
         queries = kernels.rotate_and_store(
             qkv,
             *layer,
@@ -74,67 +71,67 @@ class CudaLlamaNetwork(LlamaNetwork):
         )
         return kernels.attend(queries, *layer, lengths_N, scale=self.scale, window=block.window)
 
-    def _rest(self, block: Block, x: Tensor, attended: Tensor, gate: Tensor | None) -> Tensor:
+    def _output_and_mlp(self, block: Block, x: Tensor, attended: Tensor, gate: Tensor | None) -> Tensor:
         normed = kernels.add_norm(x, block.out(attended, gate), block.mlp_norm.weight, self.epsilon)
-        return x.add_(block.down(self._activated(block.gate_up(normed, gate)), gate))
+        return x.add_(block.down(self._activate(block.gate_up(normed, gate)), gate))
 
-    def _activated(self, pair: Tensor) -> Tensor:
+    def _activate(self, pair: Tensor) -> Tensor:
         if self.silu:
             return kernels.silu_mul(pair)
         gated, up = pair.chunk(2, dim=-1)
         return self.activation(gated) * up
 
 
-def _project(projection: Projection, x: Tensor, gate_NKR: Tensor | None) -> Tensor:
-    if gate_NKR is None or not projection.adapted or not kernels.can_expand(projection.ends):
-        return projection(x, gate_NKR)
-    y = functional.linear(x, projection.weight, projection.bias)
-    kernels.expand(y, projection.shrink(x), gate_NKR, projection.B_KRO.flatten(0, 1), projection.ends)
+def _project(layer: FusedLinear, x: Tensor, gate_NKR: Tensor | None) -> Tensor:
+    if gate_NKR is None or not layer.adapted or not kernels.can_expand(layer.ends):
+        return layer(x, gate_NKR)
+    y = functional.linear(x, layer.weight, layer.bias)
+    kernels.expand(y, layer.shrink(x), gate_NKR, layer.B_KRO.flatten(0, 1), layer.ends)
     return y
 
 
 class GraphBatch(Batch):
     """A batch whose steps are captured once for each size, and replayed."""
 
-    moved_together = _MOVED_TOGETHER
+    move_tokens = _MOVE_TOKENS
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self._graphs: dict[tuple[int, int, bool], torch.cuda.CUDAGraph] = {}
         self._pool: object = None
 
-    def size_for(self, count: int) -> int:
+    def padded_size(self, count: int) -> int:
         """Return the captured size that steps over the first `count` slots replay."""
         return min(_size(count), self.cache.slots)
 
-    def step(self, count: int, *, longest: int, filtered: bool) -> Drawn:
-        """Draw the next token of the first `count` slots; some may be idle, and what they draw means nothing."""
-        size = self.size_for(count)
+    def step(self, count: int, *, longest: int, filtered: bool) -> SampledTokens:
+        """Draw the next token of the first `count` slots; the tokens of idle slots mean nothing."""
+        size = self.padded_size(count)
         # Captured lengths count only for networks that look at whole slices of the cache.
         own = getattr(self.network, "reads_own_lengths", False)
         length = self.cache.context if own else min(-(-longest // _LENGTH_STEP) * _LENGTH_STEP, self.cache.context)
         graph = self._graphs.get((size, length, filtered))
         if graph is None:
-            graph = self._graphs[size, length, filtered] = self._captured(size, longest=length, filtered=filtered)
+            graph = self._graphs[size, length, filtered] = self._capture(size, longest=length, filtered=filtered)
         graph.replay()
-        return self.hand_over(self.tokens_S[:count], self.log_probs_S[:count])
+        return self.copy_to_host(self.tokens_S[:count], self.log_probs_S[:count])
 
-    def draw(self, logits_NV: Tensor, settings: DrawSettings, *, filtered: bool) -> tuple[Tensor, Tensor]:
-        """Draw one token per row, in one pass over the logits where nothing is filtered."""
+    def sample(self, logits_NV: Tensor, settings: SamplingTensors, *, filtered: bool) -> tuple[Tensor, Tensor]:
+        """Draw one token per row; without filters, in one pass over the logits."""
         if filtered:
-            return super().draw(logits_NV, settings, filtered=filtered)
-        return draw_all(logits_NV, settings.temperature_N, keys(settings.seed_N, settings.count_N))
+            return super().sample(logits_NV, settings, filtered=filtered)
+        return kernels.sample_tokens(logits_NV, settings.temperature_N, random_keys(settings.seed_N, settings.count_N))
 
-    def hand_over(self, tokens_N: Tensor, log_probs_N: Tensor) -> Drawn:
-        """Start copying drawn tokens to the host, without waiting."""
+    def copy_to_host(self, tokens_N: Tensor, log_probs_N: Tensor) -> SampledTokens:
+        """Start copying sampled tokens to the host, without waiting."""
         host = [torch.empty(len(each), dtype=each.dtype, pin_memory=True) for each in (tokens_N, log_probs_N)]
         for target, source in zip(host, (tokens_N, log_probs_N), strict=True):
             target.copy_(source, non_blocking=True)
         ready = torch.cuda.Event()
         ready.record()
-        return _OnTheWay(host[0], host[1], ready)
+        return _PendingTokens(host[0], host[1], ready)
 
-    def _captured(self, size: int, *, longest: int, filtered: bool) -> torch.cuda.CUDAGraph:
+    def _capture(self, size: int, *, longest: int, filtered: bool) -> torch.cuda.CUDAGraph:
         # A step run to warm up moves the rows on; they are put back. What it wrote to the cache lies beyond every row's
         # end, where the real steps write again.
         before = [tensor.clone() for tensor in self._tensors()]
@@ -142,11 +139,11 @@ class GraphBatch(Batch):
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(_WARM_UPS):
-                self.advance(size, longest=longest, filtered=filtered)
+                self.forward(size, longest=longest, filtered=filtered)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):  # type: ignore[arg-type]
-            self.advance(size, longest=longest, filtered=filtered)
+            self.forward(size, longest=longest, filtered=filtered)
         self._pool = graph.pool()
         for tensor, kept in zip(self._tensors(), before, strict=True):
             tensor.copy_(kept)
@@ -155,11 +152,11 @@ class GraphBatch(Batch):
 
 def _size(count: int) -> int:
     """Return the smallest captured size that holds so many rows."""
-    return next((size for size in _LADDER if size >= count), -(-count // _LADDER_STEP) * _LADDER_STEP)
+    return next((size for size in _CAPTURE_SIZES if size >= count), -(-count // _CAPTURE_STEP) * _CAPTURE_STEP)
 
 
 @dataclass(frozen=True, slots=True)
-class _OnTheWay:
+class _PendingTokens:
     tokens_N: Tensor
     log_probs_N: Tensor
     ready: torch.cuda.Event

@@ -1,8 +1,9 @@
 # pyright: basic, reportMissingImports=false, reportIndexIssue=false
 """Triton kernels for a decoding step, in which launches cost as much as arithmetic.
 
-Each does in one launch what would be several: residual and norm; rotation and cache; attention over rows of different
-lengths; the second half of the adapters. Axes: N row, H key-value head, Q query heads of one, D head size.
+Each does in one launch what would be several: residual and norm; rotary positions and cache; attention over rows of
+different lengths; the second half of the adapters (`expand`); the draw of `sampling.sample_tokens`. Axes: N row,
+H key-value head, Q query heads of one, D head size, V token.
 """
 
 import torch
@@ -10,29 +11,32 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from mada.models.engines.local.sampling import TOKEN_MIX_1, TOKEN_MIX_2, TOKEN_STEP
+
 _ROWS = 16  # the least that a tensor core's product takes
 _PROGRAMS = 264  # twice the multiprocessors of a large GPU: enough to keep its memory busy
+_SAMPLE_TILE = 4096  # tokens of the vocabulary per program
 
 
 @triton.jit
 def _add_norm_kernel(x, delta, weight, out, size, epsilon, HAS_DELTA: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
-    place = tl.arange(0, BLOCK)
-    inside = place < size
-    value = tl.load(x + row * size + place, mask=inside, other=0.0)
+    column = tl.arange(0, BLOCK)
+    inside = column < size
+    value = tl.load(x + row * size + column, mask=inside, other=0.0)
     if HAS_DELTA:
-        change = tl.load(delta + row * size + place, mask=inside, other=0.0)
+        change = tl.load(delta + row * size + column, mask=inside, other=0.0)
         value = (value.to(tl.float32) + change.to(tl.float32)).to(value.dtype)
-        tl.store(x + row * size + place, value, mask=inside)
+        tl.store(x + row * size + column, value, mask=inside)
     wide = value.to(tl.float32)
     wide = wide * tl.rsqrt(tl.sum(wide * wide, axis=0) / size + epsilon)
-    scale = tl.load(weight + place, mask=inside, other=0.0)
+    scale = tl.load(weight + column, mask=inside, other=0.0)
     normed = wide.to(value.dtype).to(tl.float32) * scale.to(tl.float32)
-    tl.store(out + row * size + place, normed.to(value.dtype), mask=inside)
+    tl.store(out + row * size + column, normed.to(value.dtype), mask=inside)
 
 
 def add_norm(x: Tensor, delta: Tensor | None, weight: Tensor, epsilon: float) -> Tensor:
-    """Add `delta` to the residual stream `x` in place, and return the stream's RMS norm."""
+    """Add `delta` to the residual stream `x` in position, and return the stream's RMS norm."""
     out = torch.empty_like(x)
     size = x.shape[-1]
     _add_norm_kernel[(len(x),)](
@@ -49,7 +53,7 @@ def _rotate_store_kernel(
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
-    place = tl.load(lengths + row)
+    position = tl.load(lengths + row)
     at = tl.arange(0, BLOCK)
     inside = at < HALF
     source = qkv + (row * (query_heads + 2 * heads) + head) * SIZE
@@ -66,7 +70,7 @@ def _rotate_store_kernel(
                 left *= scale * tl.load(key_norm + at, mask=inside, other=0.0).to(tl.float32)
                 right *= scale * tl.load(key_norm + HALF + at, mask=inside, other=0.0).to(tl.float32)
         if ROTARY:
-            table = place * SIZE
+            table = position * SIZE
             cos_left = tl.load(cos + table + at, mask=inside, other=0.0).to(tl.float32)
             cos_right = tl.load(cos + table + HALF + at, mask=inside, other=0.0).to(tl.float32)
             sin_left = tl.load(sin + table + at, mask=inside, other=0.0).to(tl.float32)
@@ -74,7 +78,7 @@ def _rotate_store_kernel(
             turned = left * cos_left - right * sin_left
             right = right * cos_right + left * sin_right
             left = turned
-    stored = row * slot_stride + place * SIZE
+    stored = row * slot_stride + position * SIZE
     if head < query_heads:
         target = queries + (row * query_heads + head) * SIZE
     elif head < query_heads + heads:
@@ -128,17 +132,17 @@ def _attend_kernel(
     mixed = tl.zeros((QUERIES, SIZE_BLOCK), tl.float32)
     origin = row * slot_stride + head * head_stride
     for begin in range(low, high, TILE):
-        place = begin + tl.arange(0, TILE)
-        there = (place < high)[:, None] & (at < SIZE)[None, :]
-        offset = origin + place[:, None] * SIZE + at[None, :]
-        k = tl.load(keys + offset, mask=there, other=0.0)
+        position = begin + tl.arange(0, TILE)
+        inside = (position < high)[:, None] & (at < SIZE)[None, :]
+        offset = origin + position[:, None] * SIZE + at[None, :]
+        k = tl.load(keys + offset, mask=inside, other=0.0)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        scores = tl.where((place < high)[None, :], scores, -float("inf"))
+        scores = tl.where((position < high)[None, :], scores, -float("inf"))
         higher = tl.maximum(highest, tl.max(scores, axis=1))
         share = tl.exp(scores - higher[:, None])
         shrink = tl.exp(highest - higher)
         total = total * shrink + tl.sum(share, axis=1)
-        v = tl.load(values + offset, mask=there, other=0.0)
+        v = tl.load(values + offset, mask=inside, other=0.0)
         mixed = mixed * shrink[:, None] + tl.dot(share.to(v.dtype), v, input_precision="ieee")
         highest = higher
     if SPLITS == 1:
@@ -274,3 +278,73 @@ def silu_mul(pair: Tensor) -> Tensor:
     out = torch.empty(rows, size, dtype=pair.dtype, device=pair.device)
     _silu_mul_kernel[(rows, triton.cdiv(size, 1024))](pair, out, size, BLOCK=1024, num_warps=4)
     return out
+
+
+@triton.jit
+def _sample_tile_kernel(
+    logits, temperatures, keys, statistics, winners, size, tiles,
+    TILE: tl.constexpr, STEP: tl.constexpr, MIX_1: tl.constexpr, MIX_2: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    tile = tl.program_id(1)
+    temperature = tl.load(temperatures + row)
+    greedy = temperature == 0
+    token = tile * TILE + tl.arange(0, TILE)
+    inside = token < size
+    x = tl.load(logits + row * size + token, mask=inside, other=-float("inf")).to(tl.float32)
+    x = x / tl.where(greedy, 1.0, temperature)
+    # The same numbers as sampling.exponential_times, in unsigned arithmetic.
+    mixed = token.to(tl.uint32) * STEP + tl.load(keys + row * 2).to(tl.uint32, bitcast=True)
+    mixed = (mixed ^ (mixed >> 16)) * MIX_1
+    mixed = mixed ^ tl.load(keys + row * 2 + 1).to(tl.uint32, bitcast=True)
+    mixed = (mixed ^ (mixed >> 15)) * MIX_2
+    mixed = mixed ^ (mixed >> 16)
+    share = ((mixed & 0x7FFFFFFF).to(tl.float32) + 0.5) * 4.656612873077393e-10
+    # log1p by its series where 1 − share would round to 1.
+    time = tl.where(share < 1e-3, share + 0.5 * share * share, -tl.log(tl.maximum(1.0 - share, 1e-38)))
+    scores = tl.where(greedy, x, x - tl.log(time))
+    scores = tl.where(inside, scores, -float("inf"))
+    best = tl.argmax(scores, axis=0)
+    highest = tl.max(x, axis=0)
+    at = (row * tiles + tile) * 4
+    tl.store(statistics + at, highest)
+    tl.store(statistics + at + 1, tl.sum(tl.exp(x - highest), axis=0))
+    tl.store(statistics + at + 2, tl.max(scores, axis=0))
+    tl.store(statistics + at + 3, tl.sum(tl.where(token == tile * TILE + best, x, 0.0), axis=0))
+    tl.store(winners + row * tiles + tile, tile * TILE + best)
+
+
+@triton.jit
+def _sample_combine_kernel(statistics, winners, tokens, log_probs, tiles, TILES: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    number = tl.arange(0, TILES)
+    known = number < tiles
+    at = (row * tiles + number) * 4
+    highest = tl.load(statistics + at, mask=known, other=-float("inf"))
+    mass = tl.load(statistics + at + 1, mask=known, other=0.0)
+    score = tl.load(statistics + at + 2, mask=known, other=-float("inf"))
+    top = tl.max(highest, axis=0)
+    total = tl.sum(mass * tl.exp(highest - top), axis=0)
+    best = tl.argmax(score, axis=0)
+    value = tl.load(statistics + (row * tiles + best) * 4 + 3)
+    tl.store(tokens + row, tl.load(winners + row * tiles + best).to(tl.int64))
+    tl.store(log_probs + row, value - top - tl.log(total))
+
+
+def sample_tokens(logits_NV: Tensor, temperature_N: Tensor, keys_N2: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw one token per row from all tokens, reading the logits once and writing nothing of their size."""
+    rows, size = logits_NV.shape
+    tiles = triton.cdiv(size, _SAMPLE_TILE)
+    device = logits_NV.device
+    statistics = torch.empty(rows, tiles, 4, dtype=torch.float32, device=device)
+    winners = torch.empty(rows, tiles, dtype=torch.int32, device=device)
+    tokens = torch.empty(rows, dtype=torch.long, device=device)
+    log_probs = torch.empty(rows, dtype=torch.float32, device=device)
+    _sample_tile_kernel[(rows, tiles)](
+        logits_NV, temperature_N, keys_N2, statistics, winners, size, tiles,
+        TILE=_SAMPLE_TILE, STEP=TOKEN_STEP, MIX_1=TOKEN_MIX_1, MIX_2=TOKEN_MIX_2, num_warps=8,
+    )  # fmt: skip
+    _sample_combine_kernel[(rows,)](
+        statistics, winners, tokens, log_probs, tiles, TILES=max(2, triton.next_power_of_2(tiles)), num_warps=1
+    )
+    return tokens, log_probs

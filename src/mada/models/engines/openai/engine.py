@@ -146,10 +146,10 @@ class OpenAIEngine:
         task.add_done_callback(self._under_way.discard)
         return await task
 
-    async def rest(self) -> None:
+    async def sleep(self) -> None:
         """Do nothing: what a server holds in memory is its own business."""
 
-    async def resume(self) -> None:
+    async def wake_up(self) -> None:
         """Do nothing: a server loads adapters from files, and answers with those that it has loaded.
 
         So an adapter that changes here does not change there: this engine is for debates and evaluation, and a learner

@@ -1,37 +1,37 @@
-"""Everything that depends on vLLM, written against its version 0.24; the engine knows only `interface.Backend`.
+"""All code that depends on vLLM, written against its version 0.24; `VllmEngine` knows only `Backend`.
 
-Where a decision rests on vLLM's inside, the file that it was read from is named, below `vllm/`.
+Where a decision rests on vLLM's internals, a comment names the file it was read from, below `vllm/`.
 """
 
 import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from mada.errors import EngineError
 from mada.models.engines.engine import Sampling
-from mada.models.engines.vllm.handover import Version
-from mada.models.engines.vllm.interface import Generated, Settings
+from mada.models.memory import GIB
 
 T = TypeVar("T")
 
-GIB = 2**30
 # `max_lora_rank` is one of these (config/lora.py).
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 # The lowest temperature that vLLM does not raise, and the highest it takes (sampling_params.py).
 TEMPERATURES = (0.01, 2.0)
 # vLLM's process wants its share free after its CUDA context has taken some (v1/worker/utils.py, request_memory), and
 # captured steps come on top of the share.
-_OVERHEAD = 3 * GIB
-_MOST = 0.92
+_VLLM_OVERHEAD = 3 * GIB
+_MAX_SHARE = 0.92
 # Prompt tokens read in one pass. An embedded engine would get 2,048 otherwise (engine/arg_utils.py).
 _BATCHED_TOKENS = 8192
-# Seconds between looks at whether vLLM's process still lives, while it owes an answer.
-_WATCH = 2.0
+# Seconds between checks that vLLM's process is alive, while waiting for its answer.
+_LIVENESS_INTERVAL = 2.0
 
 _ENVIRONMENT = {
     # FlashInfer's sampler compiles itself at the first use, and knows neither seeds nor processed log-probs.
@@ -41,8 +41,8 @@ _ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 
-# All that is used of vLLM, by module. Fetched together at the start, so that what is missing is missed at once.
-_USED = {
+# All names used of vLLM, by module; imported together, so that a missing one fails at the start.
+_VLLM_NAMES = {
     "vllm.engine.arg_utils": ("AsyncEngineArgs",),
     "vllm.inputs": ("tokens_input",),
     "vllm.lora.request": ("LoRARequest",),
@@ -52,8 +52,89 @@ _USED = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class VllmSettings:
+    """What vLLM is started with."""
+
+    model: str
+    revision: str | None
+    dtype: str
+    context: int
+    rows: int
+    memory: float
+    """Share of the GPU's total memory."""
+    seed: int
+    agents: int = 0
+    """How many adapters there are at the same time."""
+    rank: int = 1
+    """The largest rank among them."""
+    can_sleep: bool = False
+    eager: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterVersion:
+    """An adapter at one moment, which is what vLLM knows: `generator-1@17`.
+
+    `name` is the key of the prefix cache and `number` that of the loaded weights; neither is ever used twice, so
+    nothing of an older version can be served for a newer one. `adapter_version` is `AdapterStack.version` at the time;
+    None for an adapter from a folder.
+    """
+
+    name: str
+    number: int
+    folder: Path
+    adapter_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VllmOutput:
+    """One completion as vLLM gives it."""
+
+    token_ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    finish_reason: str
+    prompt_tokens: int
+    """Tokens of the prompt that were read, not found in the prefix cache."""
+
+
+class Backend(Protocol):
+    """What the engine asks of vLLM; every failure is an EngineError."""
+
+    @property
+    def vocabulary(self) -> int:
+        """The size of the model's vocabulary."""
+        ...
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, seed: int, limit: int, version: AdapterVersion | None
+    ) -> VllmOutput:
+        """Sample one completion; being cancelled takes it out of the batch."""
+        ...
+
+    async def load(self, version: AdapterVersion) -> None:
+        """Load an adapter, so that the first request with it need not wait."""
+        ...
+
+    async def unload(self, version: AdapterVersion) -> None:
+        """Unload an adapter."""
+        ...
+
+    async def sleep(self) -> None:
+        """Free the GPU's memory: weights go to the host, cached keys and values are dropped."""
+        ...
+
+    async def wake_up(self) -> None:
+        """Take the memory again."""
+        ...
+
+    async def close(self) -> None:
+        """End vLLM's process."""
+        ...
+
+
 class VllmBackend:
-    """vLLM's `AsyncLLM`: a scheduler and a model in a process of their own, spoken to through sockets."""
+    """vLLM's `AsyncLLM`: a scheduler and a model in a process of their own, reached through sockets."""
 
     def __init__(self, engine: Any, vllm: SimpleNamespace) -> None:
         self._engine: Any = engine
@@ -61,7 +142,7 @@ class VllmBackend:
         self._requests = count()
 
     @classmethod
-    async def start(cls, settings: Settings) -> Self:
+    async def start(cls, settings: VllmSettings) -> Self:
         """Start vLLM; the event loop stands still until its model is loaded.
 
         AsyncLLM binds itself to the running loop, so it cannot be made in a thread.
@@ -72,7 +153,7 @@ class VllmBackend:
         # The variable is too late where vLLM was imported before.
         logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"].upper())
         try:
-            # Not kept in a name here: an error that vLLM catches and keeps while it is imported keeps this frame too.
+            # No local variable: an error that vLLM catches and keeps while it is imported keeps this frame alive.
             return cls(vllm.AsyncLLM.from_engine_args(vllm.AsyncEngineArgs(**engine_arguments(settings))), vllm)
         except (ValueError, RuntimeError, OSError) as error:
             raise EngineError(
@@ -82,12 +163,12 @@ class VllmBackend:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens the model knows."""
+        """The size of the model's vocabulary."""
         return self._engine.model_config.get_vocab_size()
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, *, seed: int, limit: int, version: Version | None
-    ) -> Generated:
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, seed: int, limit: int, version: AdapterVersion | None
+    ) -> VllmOutput:
         """Sample one completion; being cancelled takes it out of the batch (`AsyncLLM.generate` sees to that)."""
         # The form that vLLM's own renderer makes; raw prompts are on their way out (v1/engine/input_processor.py).
         prompt = self._vllm.tokens_input(list(prompt_ids))
@@ -103,39 +184,39 @@ class VllmBackend:
             raise EngineError(f"vLLM refuses a request: {error.__cause__ or error}") from error
         if not outputs:
             raise _died()
-        return _generated(outputs[-1])
+        return _output(outputs[-1])
 
-    async def load(self, version: Version) -> None:
-        """Load an adapter, and give it a place on the GPU."""
-        await self._owed(self._engine.add_lora(self._lora_request(version)), f"load {version.name}")
+    async def load(self, version: AdapterVersion) -> None:
+        """Load an adapter onto the GPU."""
+        await self._reply_to(self._engine.add_lora(self._lora_request(version)), f"load {version.name}")
 
-    async def unload(self, version: Version) -> None:
-        """Forget an adapter. It may be gone already, when more came in than there was room for."""
-        await self._owed(self._engine.remove_lora(version.number), f"unload {version.name}")
+    async def unload(self, version: AdapterVersion) -> None:
+        """Unload an adapter. vLLM may have evicted it already."""
+        await self._reply_to(self._engine.remove_lora(version.number), f"unload {version.name}")
 
     async def sleep(self) -> None:
-        """Give back the GPU's memory. The adapters' buffers are weights too (v1/worker/gpu_worker.py)."""
-        await self._owed(self._engine.sleep(level=1), "sleep")
+        """Free the GPU's memory. The adapters' buffers are weights too (v1/worker/gpu_worker.py)."""
+        await self._reply_to(self._engine.sleep(level=1), "sleep")
 
     async def wake_up(self) -> None:
         """Take the memory again. The prefix cache was emptied before sleeping (v1/engine/core.py)."""
-        await self._owed(self._engine.wake_up(), "wake up")
+        await self._reply_to(self._engine.wake_up(), "wake up")
 
     async def close(self) -> None:
-        """End vLLM's process, let its task here end too, and let go of it: found at Python's end, it would complain."""
+        """End vLLM's process and its task here, and drop it: at interpreter exit it would complain."""
         self._engine.shutdown()
         if self._engine.output_handler is not None:
-            await asyncio.wait({self._engine.output_handler}, timeout=_WATCH)
+            await asyncio.wait({self._engine.output_handler}, timeout=_LIVENESS_INTERVAL)
         self._engine = None
 
-    def _lora_request(self, version: Version) -> Any:
+    def _lora_request(self, version: AdapterVersion) -> Any:
         return self._vllm.LoRARequest(version.name, version.number, str(version.folder))
 
-    async def _owed(self, answer: Awaitable[T], task: str) -> T:
-        """Wait for an answer as long as vLLM's process lives: a dead one would owe it for ever."""
+    async def _reply_to(self, answer: Awaitable[T], task: str) -> T:
+        """Wait for an answer while vLLM's process is alive: a dead one would never send it."""
         waiting = asyncio.ensure_future(answer)
         try:
-            while not (await asyncio.wait({waiting}, timeout=_WATCH))[0]:
+            while not (await asyncio.wait({waiting}, timeout=_LIVENESS_INTERVAL))[0]:
                 if self._engine.errored:
                     raise _died()
             return waiting.result()
@@ -150,7 +231,7 @@ class VllmBackend:
 
 def _import_vllm() -> SimpleNamespace:
     try:
-        modules = {import_module(module): names for module, names in _USED.items()}
+        modules = {import_module(module): names for module, names in _VLLM_NAMES.items()}
         return SimpleNamespace(**{name: getattr(module, name) for module, names in modules.items() for name in names})
     except ImportError as error:
         raise EngineError(
@@ -160,7 +241,7 @@ def _import_vllm() -> SimpleNamespace:
         raise EngineError(f"vLLM is not as expected ({error}); mada knows its version 0.24: install that") from None
 
 
-def engine_arguments(settings: Settings) -> dict[str, Any]:
+def engine_arguments(settings: VllmSettings) -> dict[str, Any]:
     """Return what `AsyncEngineArgs` is given."""
     arguments: dict[str, Any] = {
         "model": settings.model,
@@ -181,7 +262,7 @@ def engine_arguments(settings: Settings) -> dict[str, Any]:
         # log_softmax(logits / temperature), and at temperature 0 that of the logits (v1/sample/sampler.py). "raw" is
         # always at temperature 1.
         "logprobs_mode": "processed_logprobs",
-        "enable_sleep_mode": settings.sleeps,
+        "enable_sleep_mode": settings.can_sleep,
         "enable_flashinfer_autotune": False,
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
@@ -241,26 +322,26 @@ def capture_sizes(rows: int) -> list[int]:
     return sorted({*(size for size in steps if size < rows), rows})
 
 
-def share_of_memory(free: int, total: int, *, reserve: int) -> float:
+def memory_share(free: int, total: int, *, reserve: int) -> float:
     """Return vLLM's share of a GPU's memory: all that is free but for a reserve."""
-    usable = free - reserve - _OVERHEAD
+    usable = free - reserve - _VLLM_OVERHEAD
     if usable < GIB:
         raise EngineError(
             f"the GPU has {free / GIB:.1f} GiB free, of which {reserve / GIB:.1f} GiB are reserved and "
-            f"{_OVERHEAD / GIB:.0f} GiB are what vLLM needs beside its share, so there is too little left for it; "
+            f"{_VLLM_OVERHEAD / GIB:.0f} GiB are what vLLM needs beside its share, so there is too little left for it; "
             "free some, lower `reserve`, or use the local engine"
         )
-    return min(usable / total, _MOST)
+    return min(usable / total, _MAX_SHARE)
 
 
-def _generated(output: Any) -> Generated:
+def _output(output: Any) -> VllmOutput:
     [completion] = output.outputs
     flat = completion.logprobs
-    return Generated(
+    return VllmOutput(
         token_ids=tuple(completion.token_ids),
         # At every position the sampled token comes first (v1/engine/logprobs.py).
         log_probs=tuple(flat.logprobs[start] for start in flat.start_indices),
-        reason=str(completion.finish_reason),
+        finish_reason=str(completion.finish_reason),
         prompt_tokens=len(output.prompt_token_ids) - (output.num_cached_tokens or 0),
     )
 

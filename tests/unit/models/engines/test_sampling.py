@@ -5,14 +5,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.models.engines.local.drawing import DrawSettings, draw, likeliest
-from mada.models.engines.local.randomness import keys, row_seed, waiting_times
+from mada.models.engines.local.sampling import (
+    SamplingTensors,
+    exponential_times,
+    random_keys,
+    row_seed,
+    sample_tokens,
+    top_k_top_p_mask,
+)
 
 DRAWS = 40_000
 
 
 def settings(count, *, temperature=1.0, top_p=1.0, top_k=10**6, seed=None, step=None):
-    return DrawSettings(
+    return SamplingTensors(
         temperature_N=torch.full((count,), temperature),
         top_p_N=torch.full((count,), top_p),
         top_k_N=torch.full((count,), top_k),
@@ -24,7 +30,7 @@ def settings(count, *, temperature=1.0, top_p=1.0, top_k=10**6, seed=None, step=
 def shares(probabilities, **given):
     logits = torch.tensor(probabilities).log().expand(DRAWS, -1)
     filtered = "top_p" in given or "top_k" in given
-    tokens, _ = draw(logits, settings(DRAWS, **given), filtered=filtered)
+    tokens, _ = sample_tokens(logits, settings(DRAWS, **given), filtered=filtered)
     return (torch.bincount(tokens, minlength=len(probabilities)) / DRAWS).tolist()
 
 
@@ -50,7 +56,7 @@ def test_top_k_and_top_p_draw_from_what_they_leave():
 @given(st.lists(st.floats(0.01, 1), min_size=2, max_size=12), st.floats(0.05, 1), st.integers(1, 12))
 def test_the_likeliest_are_what_a_plain_loop_keeps(weights, top_p, top_k):
     probabilities = torch.tensor(weights, dtype=torch.float64) / sum(weights)
-    kept = likeliest(probabilities[None], top_p_N=torch.tensor([top_p]), top_k_N=torch.tensor([top_k]))[0]
+    kept = top_k_top_p_mask(probabilities[None], top_p_N=torch.tensor([top_p]), top_k_N=torch.tensor([top_k]))[0]
     order = sorted(range(len(weights)), key=lambda token: -probabilities[token])[:top_k]
     total, wanted = sum(float(probabilities[token]) for token in order), []
     for token in order:
@@ -66,14 +72,14 @@ def test_the_likeliest_are_what_a_plain_loop_keeps(weights, top_p, top_k):
 
 def test_log_probs_are_those_before_filtering_at_the_rows_temperature():
     logits = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
-    given_ = DrawSettings(
+    given_ = SamplingTensors(
         temperature_N=torch.tensor([0.0, 0.5, 1.0, 2.0, 1.0]),
         top_p_N=torch.tensor([1.0, 1.0, 0.5, 1.0, 1.0]),
         top_k_N=torch.tensor([7, 7, 7, 2, 7]),
         seed_N=torch.arange(5),
         count_N=torch.arange(5),
     )
-    tokens, log_probs = draw(logits, given_, filtered=True)
+    tokens, log_probs = sample_tokens(logits, given_, filtered=True)
     for row, temperature in enumerate([1.0, 0.5, 1.0, 2.0, 1.0]):
         want = (logits[row] / temperature).log_softmax(-1)[tokens[row]]
         assert float(log_probs[row]) == pytest.approx(float(want))
@@ -84,12 +90,14 @@ def test_rounding_of_the_logits_does_not_change_what_is_drawn():
     logits = torch.randn(500, 3000, generator=generator)
     noise = torch.randn(logits.shape, generator=generator) * 1e-6
     given_ = settings(500)
-    assert torch.equal(draw(logits, given_, filtered=False)[0], draw(logits + noise, given_, filtered=False)[0])
+    assert torch.equal(
+        sample_tokens(logits, given_, filtered=False)[0], sample_tokens(logits + noise, given_, filtered=False)[0]
+    )
 
 
 def test_waiting_times_are_exponential_and_unrelated():
     seeds = torch.tensor([row_seed(seed, place) for seed in range(20) for place in range(10)])
-    times = waiting_times(keys(seeds, torch.zeros_like(seeds)), 500)
+    times = exponential_times(random_keys(seeds, torch.zeros_like(seeds)), 500)
     assert float(times.mean()) == pytest.approx(1, abs=0.02)
     assert float(times.std()) == pytest.approx(1, abs=0.03)
     for quantile in (0.01, 0.1, 0.5, 0.9, 0.999):
@@ -104,8 +112,8 @@ def test_waiting_times_are_exponential_and_unrelated():
 def test_the_numbers_are_fixed():
     """Pinned, because a stored run must sample the same tokens when it is continued by a later version."""
     assert row_seed(0, 0) == -2152535657050944081
-    assert keys(torch.tensor([row_seed(5, 2)]), torch.tensor([7])).tolist() == PINNED_KEYS
-    assert waiting_times(torch.tensor(PINNED_KEYS, dtype=torch.int32), 3)[0].tolist() == pytest.approx(PINNED_TIMES)
+    assert random_keys(torch.tensor([row_seed(5, 2)]), torch.tensor([7])).tolist() == PINNED_KEYS
+    assert exponential_times(torch.tensor(PINNED_KEYS, dtype=torch.int32), 3)[0].tolist() == pytest.approx(PINNED_TIMES)
 
 
 PINNED_KEYS = [[-400042927, -1418204143]]

@@ -1,4 +1,4 @@
-"""What the engine works on: requests, the queue they wait in, and the rows that their completions are made in."""
+"""Requests, the queue they wait in, and the rows of the batch that sample their completions."""
 
 import asyncio
 from collections import deque
@@ -12,22 +12,22 @@ from mada.models.engines.engine import Completion, Sampling
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One call of `sample`: a prompt, an agent, and as many completions as were asked for."""
+    """One call of `sample`: a prompt, an agent, and the number of completions."""
 
     agent: int
     prompt_ids: tuple[int, ...]
     sampling: Sampling
     count: int
     limit: int
-    """Tokens after which a completion is cut off: the caller's limit, or what the context leaves."""
+    """Most tokens of a completion: the caller's limit, or what the context leaves."""
     result: asyncio.Future[list[Completion]]
     adapter_version: int | None = None
     started: int = 0
-    """Completions that have a row or had one."""
+    """Completions that have or had a row."""
     finished: dict[int, Completion] = field(default_factory=dict[int, Completion])
     rows: list["Row"] = field(default_factory=list["Row"])
     last_logits: Tensor | None = None
-    """The logits after the prompt, which every completion's first token is drawn from."""
+    """The logits after the prompt, from which every completion's first token is drawn."""
 
     @property
     def cancelled(self) -> bool:
@@ -35,64 +35,57 @@ class Request:
         return self.result.done()
 
     @property
-    def missing(self) -> int:
+    def waiting(self) -> int:
         """Completions that have no row yet."""
         return self.count - self.started
-
-    def begin(self, slots: Sequence[int]) -> list["Row"]:
-        """Make one row for each of these slots."""
-        rows = [Row(self, self.started + place, slot) for place, slot in enumerate(slots)]
-        self.started += len(rows)
-        self.rows += rows
-        return rows
 
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """One completion in the making, in one slot of the batch."""
+    """One completion in progress, in one slot of the batch."""
 
     request: Request
-    place: int
+    index: int
+    """The completion's index in its request."""
     slot: int
     token_ids: list[int] = field(default_factory=list[int])
     log_probs: list[float] = field(default_factory=list[float])
     done: bool = False
     length: int = field(init=False)
     """Tokens of the row so far, prompt included."""
-    end: int = field(init=False)
-    """The length at which it is cut off."""
+    max_length: int = field(init=False)
     filtered: bool = field(init=False)
     """Whether top-p or top-k leave tokens out."""
 
     def __post_init__(self) -> None:
         sampling = self.request.sampling
         self.length = len(self.request.prompt_ids)
-        self.end = self.length + self.request.limit
+        self.max_length = self.length + self.request.limit
         self.filtered = sampling.top_p < 1 or sampling.top_k is not None
 
-    def take(self, token: int, log_prob: float) -> Completion | None:
-        """Add a token; return the completion when this ended it."""
+    def append(self, token: int, log_prob: float) -> Completion | None:
+        """Append a token; return the completion if this ended it."""
         self.token_ids.append(token)
         self.log_probs.append(log_prob)
         self.length += 1
         ended = token in self.request.sampling.stop_tokens
-        if not ended and self.length < self.end:
+        if not ended and self.length < self.max_length:
             return None
         self.done = True
         stop = "end" if ended else "length"
         return Completion(tuple(self.token_ids), tuple(self.log_probs), stop, self.request.adapter_version)
 
 
-class Queue:
-    """Requests that still want rows, in the order they came.
+class RequestQueue:
+    """Requests that still need rows, first come, first served.
 
-    Thousands may wait, so nothing here walks through them but `drop_cancelled`, which is for after a cancellation.
+    Thousands may wait, so only `drop_cancelled` goes through all of them.
     """
 
     def __init__(self) -> None:
         self._requests: deque[Request] = deque()
-        self.wanted = 0
-        """Completions that have no row yet, of all requests."""
+        self.completions = 0
+        """Completions without a row, of all requests."""
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -102,29 +95,31 @@ class Queue:
 
     @property
     def first(self) -> Request:
-        """Who has waited longest."""
+        """The request that has waited longest."""
         return self._requests[0]
 
     def append(self, request: Request) -> None:
-        """Let a request wait."""
+        """Add a request at the end."""
         self._requests.append(request)
-        self.wanted += request.missing
+        self.completions += request.waiting
 
-    def begin(self, free: Sequence[int]) -> list[Row]:
-        """Begin rows of the first request in the first of the free slots; it leaves the queue when all are begun."""
+    def start_rows(self, free: Sequence[int]) -> list[Row]:
+        """Start rows of the first request in the first free slots; it leaves the queue when all have started."""
         request = self.first
-        rows = request.begin(free[: request.missing])
-        self.wanted -= len(rows)
-        if not request.missing:
+        rows = [Row(request, request.started + offset, slot) for offset, slot in enumerate(free[: request.waiting])]
+        request.started += len(rows)
+        request.rows += rows
+        self.completions -= len(rows)
+        if not request.waiting:
             self._requests.popleft()
         return rows
 
     def drop_cancelled(self) -> None:
-        """Forget the requests that nobody waits for."""
+        """Remove the requests that nobody waits for."""
         self._requests = deque(request for request in self._requests if not request.cancelled)
-        self.wanted = sum(request.missing for request in self._requests)
+        self.completions = sum(request.waiting for request in self._requests)
 
     def clear(self) -> None:
-        """Forget all requests."""
+        """Remove all requests."""
         self._requests.clear()
-        self.wanted = 0
+        self.completions = 0

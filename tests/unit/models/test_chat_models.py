@@ -6,8 +6,7 @@ import shutil
 import pytest
 
 from mada.errors import ModelError
-from mada.models.chat import ChatModel, load_chat, stop_tokens_of
-from mada.models.loading import EMBEDDED, load_base
+from mada.models.loading import EMBEDDED, ChatModel, load_base, load_chat, stop_tokens_of
 
 
 def test_without_weights_it_is_spoken_to_as_with_them():

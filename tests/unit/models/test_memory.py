@@ -1,12 +1,14 @@
-"""Counts without weights: the paper's numbers (T2), and what a real stack has."""
+"""Parameters and bytes without weights: the paper's numbers (T2), and those of a real stack and cache."""
 
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import Qwen2Config
 
-from mada.errors import AdapterError, ModelError
+from mada.errors import AdapterError, EngineError, ModelError
 from mada.models.adapters import AdapterStack, Lora
-from mada.models.parameters import LayerKind, count_parameters
+from mada.models.memory import CacheShape, LayerKind, cache_bytes_per_token, count_parameters
 
 PAPER = str(Path(__file__).parents[2] / "fixtures" / "deepseek-r1-distill-qwen-1.5b")
 
@@ -51,3 +53,17 @@ def test_refusals(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "t5"}')
     with pytest.raises(ModelError, match="is no causal language model"):
         count_parameters(str(tmp_path))
+
+
+def test_bytes_of_a_tokens_keys_and_values():
+    # By hand: 2 · layers · key-value heads · head size · bytes of a number.
+    paper = Qwen2Config(num_hidden_layers=28, num_attention_heads=12, num_key_value_heads=2, hidden_size=1536)
+    assert cache_bytes_per_token(paper) == 2 * 28 * 2 * 128 * 2
+    assert cache_bytes_per_token(paper, dtype=torch.float32) == 2 * 28 * 2 * 128 * 4
+    wide = Qwen2Config(num_hidden_layers=2, num_attention_heads=4, hidden_size=64, num_key_value_heads=4)
+    assert cache_bytes_per_token(wide) == 2 * 2 * 4 * 16 * 2
+    shape = CacheShape(layers=2, heads=2, head_size=8, dtype=torch.float32)
+    assert shape.rows(context=64, budget=5 * 64 * 256 + 100, wanted=9) == 5
+    assert shape.rows(context=64, budget=5 * 64 * 256, wanted=3) == 3
+    with pytest.raises(EngineError, match="lower the context to 63"):
+        shape.rows(context=64, budget=64 * 256 - 1, wanted=1)
