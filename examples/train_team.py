@@ -25,6 +25,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from mada.cli.training_view import training_view
 from mada.errors import MadaError
+from mada.events import Events
 from mada.learning.metrics import VALIDATION, ValidationStep
 from mada.learning.prompts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
@@ -95,10 +96,8 @@ async def train(folder: Path, steps: int) -> None:
     was_finished = (folder / "checkpoints" / f"step-{steps:06d}").exists()
     view = training_view("team")
     with nullcontext() if was_finished else view:
-        observers = [] if was_finished else [view]
-        trainer = Trainer(
-            stack, engine, task, settings=settings, folder=folder, base_name=base.name, observers=observers
-        )
+        events = Events() if was_finished else Events(view)
+        trainer = Trainer(stack, engine, task, settings=settings, folder=folder, base_name=base.name, events=events)
         result = await trainer.train()
     if was_finished:
         print(f"{folder} is finished: all {steps} steps were taken before. For another training, name another --run.")

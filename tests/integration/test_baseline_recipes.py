@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mada.events import Events
 from mada.pipeline.context import Context
-from mada.pipeline.observing import SilentRunObserver
 from mada.pipeline.split import read_problems, split
 from mada.recipe import load_recipe
 from mada.run import Run
@@ -47,5 +47,5 @@ def test_the_data_are_enough_and_all_are_used(
 ) -> None:
     recipe = load_recipe(RECIPES / f"{name}.toml", overrides=[f"data.folder={data_folder}"])
     with Run.open(tmp_path / name, recipe) as run:
-        assert asyncio.run(split(Context(run, recipe, SilentRunObserver()))) == expected
+        assert asyncio.run(split(Context(run, recipe, Events()))) == expected
         assert len(read_problems(run)) == expected["subset-1"] + expected["validation"]

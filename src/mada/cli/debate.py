@@ -202,10 +202,11 @@ def _loaded(choices: Choices) -> "Team":
 
 async def _watch_one(team: "Team", question: Question, *, seed: int) -> None:
     from mada.cli.debate_view import debate_view
+    from mada.events import Events
 
     async with team:
         with debate_view(question.text, rounds=team.rounds) as view:
-            debate = await team.debate(question.text, seed=seed, watch=view)
+            debate = await team.debate(question.text, seed=seed, events=Events(view))
             view.finish(debate, right=await _right_answers(team, debate, question.reference))
 
 

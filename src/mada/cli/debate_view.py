@@ -1,12 +1,14 @@
 """What a person sees of a debate: panels that fill as agents speak in a terminal, plain lines everywhere else."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from mada.cli.terminal import console as plain_console
 from mada.cli.terminal import safe
+from mada.debate.protocol import RoundStarted, TurnFinished
+from mada.events import Event
 from mada.text import counted
 
 if TYPE_CHECKING:
@@ -54,10 +56,10 @@ class _Round:
 
 
 class DebateView:
-    """A watcher of a debate that remembers what is worth showing. Its two kinds show it.
+    """A subscriber to a debate's events that remembers what to show. Its two kinds show it.
 
     with debate_view(question, rounds=team.rounds) as view:
-        view.finish(await team.debate(question, watch=view))
+        view.finish(await team.debate(question, events=Events(view)))
     """
 
     def __init__(
@@ -73,15 +75,17 @@ class DebateView:
         self._started = clock()
         self._seconds = 0.0
 
-    def round_started(self, number: int, role: "Role", agents: Sequence[str]) -> None:
-        """Remember who has been asked."""
-        self.rounds.append(_Round(number, role, self._clock(), [_Seat(safe(agent)) for agent in agents]))
-
-    def turn_done(self, number: int, seat: int, turn: "Turn") -> None:
-        """Remember what somebody said, and how long it took."""
-        current = self.rounds[number - 1]
-        current.seats[seat].turn = turn
-        current.seats[seat].seconds = self._clock() - current.started
+    def __call__(self, event: Event) -> None:
+        """Remember who has been asked, what each said, and how long it took."""
+        match event:
+            case RoundStarted(number, role, agents):
+                self.rounds.append(_Round(number, role, self._clock(), [_Seat(safe(agent)) for agent in agents]))
+            case TurnFinished(number, index, turn):
+                current = self.rounds[number - 1]
+                current.seats[index].turn = turn
+                current.seats[index].seconds = self._clock() - current.started
+            case _:
+                pass
 
     def finish(self, debate: "Debate", *, right: frozenset[str] | None = None) -> None:
         """Show the verdict; `right` holds the answers that equal the reference, where there is one."""
@@ -110,16 +114,17 @@ class DebateView:
 class LineView(DebateView):
     """One line per round, turn and verdict, for logs and for grep."""
 
-    def round_started(self, number: int, role: "Role", agents: Sequence[str]) -> None:
-        """Say which round begins."""
-        super().round_started(number, role, agents)
-        self._print(self.rounds[-1].title)
-
-    def turn_done(self, number: int, seat: int, turn: "Turn") -> None:
-        """Say what somebody answered."""
-        super().turn_done(number, seat, turn)
-        said = self.rounds[number - 1].seats[seat]
-        self._print(f"  {said.agent}: {_said(turn)} ({_details(turn, said.seconds)})")
+    def __call__(self, event: Event) -> None:
+        """Print which round begins, and what each agent answered."""
+        super().__call__(event)
+        match event:
+            case RoundStarted():
+                self._print(self.rounds[-1].title)
+            case TurnFinished(number, index, turn):
+                said = self.rounds[number - 1].seats[index]
+                self._print(f"  {said.agent}: {_said(turn)} ({_details(turn, said.seconds)})")
+            case _:
+                pass
 
     def finish(self, debate: "Debate", *, right: frozenset[str] | None = None) -> None:
         """Say what came of it."""

@@ -15,7 +15,7 @@ from mada.cli.terminal import console, quieten
 from mada.errors import EngineError, EvaluationError, MadaError
 
 if TYPE_CHECKING:
-    from mada.cli.run_view import RunView
+    from mada.events import Events
     from mada.recipe import Recipe
     from mada.recipe.evaluation_file import EvaluationRecipe
     from mada.run import StoredRun
@@ -147,12 +147,12 @@ def ablate(
     others = _others(reuse)
     names, chosen = _names(benchmarks), _names(systems)
     place = out or folder / "ablations"
-    with _following() as view:
+    with _following() as events:
         from mada.pipeline.ablate import ablate as take_apart
 
         take_apart(
             folder,
-            watch=view,
+            events=events,
             seeds=seeds,
             problems=problems,
             benchmarks=tuple(names) if names else None,
@@ -199,7 +199,7 @@ def _evaluate_run(
     _refuse_untrained(stored, recipe)
     name = "+".join(Path(one.name).stem for text in recipe.evaluation.benchmarks for one in parse_sources(text))
     place = out or folder / "evaluations" / name
-    with _following() as view:
+    with _following() as events:
         from mada.pipeline.evaluate import contest_of
         from mada.pipeline.evaluations import run_contest
         from mada.run import Run
@@ -207,7 +207,7 @@ def _evaluate_run(
         contest = contest_of(recipe, stored.folder)
         contest.check()
         with Run.open(place, recipe) as run:
-            run_contest(run, contest, watch=view, earlier=[stored, *others])
+            run_contest(run, contest, events=events, earlier=[stored, *others])
     _print_results(place)
 
 
@@ -227,14 +227,14 @@ def _others(folders: list[Path] | None) -> "list[StoredRun]":
 
 
 def _hold(recipe: "EvaluationRecipe", place: Path, *, others: "list[StoredRun]") -> None:
-    with _following() as view:
+    with _following() as events:
         from mada.pipeline.evaluations import contest_of_file, run_contest
         from mada.run import Run
 
         contest = contest_of_file(recipe)
         contest.check()
         with Run.open(place, recipe) as run:
-            run_contest(run, contest, watch=view, earlier=others)
+            run_contest(run, contest, events=events, earlier=others)
     _print_results(place)
 
 
@@ -318,15 +318,16 @@ def _refuse_options(options: dict[str, Any], belongs_to: str) -> None:
 
 
 @contextmanager
-def _following() -> Generator["RunView"]:
+def _following() -> Generator["Events"]:
     """Show what goes on; Ctrl-C, and a server or an evaluation that fails, say how to go on later."""
     from mada.cli.run_view import RunView
+    from mada.events import Events
 
     quieten()
     view = RunView(console())
     kept = f"what is finished is kept. To go on: {shlex.join(['mada', *sys.argv[1:]])}"
     try:
-        yield view
+        yield Events(view)
     except KeyboardInterrupt:
         view.close()
         typer.echo(f"\nmada: stopped; {kept}", err=True)

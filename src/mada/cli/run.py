@@ -166,8 +166,9 @@ def _run(
 
     screen = console()
     changed = _checked(recipe, folder, first=first, last=last, lender=lender, command=command)
+    from mada.events import Events
     from mada.pipeline.running import refuse_gaps, run_recipe
-    from mada.pipeline.tracking import TrackedRun
+    from mada.pipeline.tracking import RunTracker
 
     view = RunView(screen)
     kept = f"what is finished is kept. To go on: mada run --run {shlex.quote(str(folder))}"
@@ -176,8 +177,9 @@ def _run(
             try:
                 if only is not None:
                     refuse_gaps(opened, recipe, before=only)
-                watch = TrackedRun(view, trackers=trackers, folder=opened.folder) if trackers else view
-                run_recipe(opened, recipe, watch=watch, first=first, last=last, lender=lender)
+                with RunTracker(trackers, folder=opened.folder) as tracker:
+                    events = Events(view, tracker)
+                    run_recipe(opened, recipe, events=events, first=first, last=last, lender=lender)
             finally:
                 view.close()
             _print_results(opened.folder, folder)

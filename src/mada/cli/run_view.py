@@ -1,21 +1,18 @@
 """What a person sees while a recipe runs: the stage, how far it is, and what came of each."""
 
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from mada.cli.terminal import safe
-from mada.cli.training_view import SECONDS_BETWEEN_LINES, percent, training_view
+from mada.cli.training_view import SECONDS_BETWEEN_LINES, TrainingView, percent, training_view
+from mada.events import Event, Log, Progress, StageFinished, StageSkipped, StageStarted, TrainingStarted
 from mada.pipeline.outline import OUTLINE
 from mada.text import counted, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
-    from mada.learning.observing import TrainingObserver
     from mada.run import StageMark
 
 ENOUGH_TO_TELL = 50
@@ -24,36 +21,54 @@ SHARE_TO_TELL = 0.02
 
 
 class RunView:
-    """Follows a run: a live bar or the training's table in a terminal, plain lines everywhere else."""
+    """A subscriber that shows a run: a live bar or the training's table in a terminal, plain lines everywhere else."""
 
     def __init__(self, console: "Console") -> None:
         self.stage: str | None = None
         self._console = console
-        self._bar: Progress | None = None
+        self._bar: Bar | None = None
+        self._training: TrainingView | None = None
         self._started = 0.0
         self._last_line: float | None = None
         self._first_done: int | None = None
 
-    def stage_started(self, name: str, number: int, of: int) -> None:
-        """Say which stage begins."""
-        self.stage = name
-        self._started, self._last_line, self._first_done = time.monotonic(), None, None
-        self._print(f"{number}/{of} {name}: {OUTLINE[name]}", style="bold")
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case StageStarted(name, number, of):
+                self.stage = name
+                self._started, self._last_line, self._first_done = time.monotonic(), None, None
+                self._print(f"{number}/{of} {name}: {OUTLINE[name]}", style="bold")
+            case StageSkipped(mark):
+                self._print(f"{mark.name}: done before", style="dim")
+            case StageFinished(mark):
+                self.close()
+                self._print(f"    {outcome(mark)} ({duration(mark.seconds)})")
+                for warning in cast("list[str]", mark.summary.get("warnings", [])):
+                    self._print(f"    warning: {safe(warning)}", style="yellow")
+                self.stage = None
+            case Progress(done, of, note):
+                self._show_progress(done, of, note)
+            case Log(message):
+                self._print(f"    {safe(message)}", style="dim")
+            case TrainingStarted(name):
+                self._training = training_view(name, console=self._console)
+            case _:
+                pass
+        if self._training is not None:
+            self._training(event)
 
-    def stage_skipped(self, mark: "StageMark") -> None:
-        """Say that a stage was done before."""
-        self._print(f"{mark.name}: done before", style="dim")
+    def close(self) -> None:
+        """Take the bar away, and end a training's view."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        if self._training is not None:
+            self._training.close()
+            self._training = None
 
-    def stage_done(self, mark: "StageMark") -> None:
-        """Say what came of a stage."""
-        self.close()
-        self._print(f"    {outcome(mark)} ({duration(mark.seconds)})")
-        for warning in cast("list[str]", mark.summary.get("warnings", [])):
-            self._print(f"    warning: {safe(warning)}", style="yellow")
-        self.stage = None
-
-    def progressed(self, done: int, of: int, note: str = "") -> None:
-        """Move the bar, or say now and then how far it is."""
+    def _show_progress(self, done: int, of: int, note: str) -> None:
+        """Move the bar, or print how far the stage is if enough time has passed."""
         if self._first_done is None:
             self._first_done = done
         if self._console.is_terminal:
@@ -66,27 +81,12 @@ class RunView:
             parts = [f"{done:,} of {of:,}", f"{duration(left)} left" if left is not None else "", note]
             self._print(f"{self.stage}: {', '.join(part for part in parts if part)}")
 
-    def noted(self, text: str) -> None:
-        """Say something worth knowing."""
-        self._print(f"    {safe(text)}", style="dim")
-
-    @contextmanager
-    def training(self, title: str) -> "Generator[Sequence[TrainingObserver]]":
-        """Show a training with its own view."""
-        with training_view(title, console=self._console) as view:
-            yield [cast("TrainingObserver", view)]
-
-    def close(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-
     def _move_bar(self, done: int, of: int, note: str) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
 
         if self._bar is None:
-            self._bar = Progress(
+            self._bar = Bar(
                 TextColumn("   "),
                 BarColumn(),
                 MofNCompleteColumn(),

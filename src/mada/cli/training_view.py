@@ -4,10 +4,19 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from mada.cli.terminal import console as plain_console
+from mada.events import (
+    BestStep,
+    CheckpointWritten,
+    Event,
+    StepFinished,
+    StepProgress,
+    TrainingFinished,
+    TrainingStarted,
+    ValidationFinished,
+)
 from mada.text import counted, duration
 
 if TYPE_CHECKING:
@@ -15,9 +24,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from mada.learning.best import BestAdapter
-    from mada.learning.metrics import AgentStep, ValidationStep
-    from mada.learning.observing import Activity, StepReport, TrainingPlan, ValidationReport
+    from mada.run.records import AgentStep, ValidationStep
 
 SECONDS_BETWEEN_LINES = 10.0
 # The table without its sparklines, so that they can have the rest of the line.
@@ -25,7 +32,6 @@ TABLE_WIDTH = 74
 # Of its best accuracy: an agent that falls below this share does not only have bad luck with its samples.
 FALLEN = 0.5
 _BARS = "▁▂▃▄▅▆▇█"
-_DOING = {"rollouts": "sampling", "learning": "learning", "validation": "validating"}
 
 
 def training_view(title: str, *, console: "Console | None" = None) -> "TrainingView":
@@ -35,54 +41,54 @@ def training_view(title: str, *, console: "Console | None" = None) -> "TrainingV
 
 
 class TrainingView:
-    """An observer of a training that remembers what is worth showing. Its two kinds show it.
+    """A subscriber to a training's events that remembers what to show. Its two kinds show it.
 
     with training_view("generators") as view:
-        await Trainer(…, observers=[view]).train()
+        await Trainer(…, events=Events(view)).train()
     """
 
     def __init__(self, title: str, *, console: "Console", clock: Callable[[], float] = time.monotonic) -> None:
         self.title = title
         self.console = console
-        self.plan: TrainingPlan | None = None
-        self.report: StepReport | None = None
+        self.plan: TrainingStarted | None = None
+        self.report: StepFinished | None = None
         self.accuracies: dict[str, list[float]] = {}
-        self.best: dict[str, BestAdapter | ValidationStep] = {}
+        self.best: dict[str, BestStep | ValidationStep] = {}
         self.latest: dict[str, ValidationStep] = {}
         self.doing = "starting"
         self.checkpoint: int | None = None
         self._clock = clock
         self._started = clock()
 
-    def started(self, plan: "TrainingPlan") -> None:
-        """Remember what is ahead; the time left is estimated from this session alone."""
-        self.plan = plan
-        self.best.update(plan.best)
-        self._started = self._clock()
+    def __call__(self, event: Event) -> None:
+        """Remember what an event says."""
+        match event:
+            case TrainingStarted():
+                self.plan = event
+                self.best.update(event.best)
+                self.checkpoint = event.first_step - 1 if event.checkpoint else None
+                self._started = self._clock()  # the time left is estimated from this session alone
+            case StepProgress(phase, done, of):
+                self.doing = phase + (f" {done:,} of {of:,}" if phase != "learning" else "")
+            case StepFinished():
+                self.report = event
+                for name, agent in event.agents.items():
+                    if agent.accuracy is not None:
+                        self.accuracies.setdefault(name, []).append(agent.accuracy)
+            case ValidationFinished(agents=agents):
+                self.best.update({name: agent for name, agent in agents.items() if agent.is_best})
+                self.latest = dict(agents)
+            case CheckpointWritten(step):
+                self.checkpoint = step
+            case TrainingFinished():
+                self.doing = "done"
+            case _:
+                pass
 
-    def resumed(self, step: int, checkpoint: Path) -> None:
-        """Remember the step that training goes on after."""
-        self.checkpoint = step
-
-    def progressed(self, activity: "Activity", done: int, of: int) -> None:
-        """Remember what is going on within the step."""
-        self.doing = _DOING[activity] + (f" {done:,} of {of:,}" if activity != "learning" else "")
-
-    def step_done(self, report: "StepReport") -> None:
-        """Remember the step's numbers."""
-        self.report = report
-        for name, agent in report.agents.items():
-            if agent.accuracy is not None:
-                self.accuracies.setdefault(name, []).append(agent.accuracy)
-
-    def validation_done(self, report: "ValidationReport") -> None:
-        """Remember who has become better."""
-        self.best.update({name: agent for name, agent in report.agents.items() if agent.is_best})
-        self.latest = dict(report.agents)
-
-    def checkpoint_written(self, step: int, path: Path) -> None:
-        """Remember how far an interruption would go back."""
-        self.checkpoint = step
+    def close(self) -> None:
+        """End the view; a training that is not finished was stopped."""
+        if self.doing != "done":
+            self.doing = "stopped"
 
     def warning(self) -> str | None:
         """Say which agents have fallen far below their best by the last validation: more steps alone seldom help."""
@@ -106,10 +112,8 @@ class TrainingView:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.doing = "done" if kind is None else "stopped"
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class LineView(TrainingView):
@@ -117,32 +121,33 @@ class LineView(TrainingView):
 
     _last_line: float | None = None
 
-    def resumed(self, step: int, checkpoint: Path) -> None:
-        """Say where training goes on."""
-        super().resumed(step, checkpoint)
-        self._print(f"{self.title}: going on after step {step} ({checkpoint})")
+    def __call__(self, event: Event) -> None:
+        """Print what an event says, steps only if enough time has passed."""
+        super().__call__(event)
+        match event:
+            case TrainingStarted(first_step=first, checkpoint=Path() as checkpoint):
+                self._print(f"{self.title}: going on after step {first - 1} ({checkpoint})")
+            case StepFinished():
+                self._print_step(event)
+            case ValidationFinished(step, agents=agents):
+                accuracies = ", ".join(
+                    f"{name} {percent(agent.accuracy, 1)}{' (best so far)' if agent.is_best else ''}"
+                    for name, agent in agents.items()
+                )
+                self._print(f"{self.title}: validation after step {step}: {accuracies}")
+                if warning := self.warning():
+                    self._print(f"{self.title}: {warning}")
+            case _:
+                pass
 
-    def step_done(self, report: "StepReport") -> None:
-        """Say how the step went, if enough time has passed."""
-        super().step_done(report)
+    def _print_step(self, event: StepFinished) -> None:
         now = self._clock()
         due = self._last_line is None or now - self._last_line >= SECONDS_BETWEEN_LINES
-        if due or report.step == report.total_steps:
+        if due or event.step == event.total_steps:
             self._last_line = now
-            agents = " | ".join(_agent_line(agent) for agent in report.agents.values())
+            agents = " | ".join(_agent_line(agent) for agent in event.agents.values())
             left = duration(self.seconds_left())
-            self._print(f"{self.title}: step {report.step}/{report.total_steps}, {left} left | {agents}")
-
-    def validation_done(self, report: "ValidationReport") -> None:
-        """Say how every agent did."""
-        super().validation_done(report)
-        agents = ", ".join(
-            f"{name} {percent(agent.accuracy, 1)}{' (best so far)' if agent.is_best else ''}"
-            for name, agent in report.agents.items()
-        )
-        self._print(f"{self.title}: validation after step {report.step}: {agents}")
-        if warning := self.warning():
-            self._print(f"{self.title}: {warning}")
+            self._print(f"{self.title}: step {event.step}/{event.total_steps}, {left} left | {agents}")
 
     def _print(self, line: str) -> None:
         # Never wrapped: one line is one line, for grep.
@@ -154,19 +159,26 @@ class LiveView(TrainingView):
 
     _live: "Live | None" = None
 
-    def __enter__(self) -> Self:
-        from rich.live import Live
+    def __call__(self, event: Event) -> None:
+        """Start the table with the training, stop it with its end."""
+        super().__call__(event)
+        match event:
+            case TrainingStarted():
+                from rich.live import Live
 
-        self._live = Live(get_renderable=self.render, console=self.console, refresh_per_second=4)
-        self._live.start()
-        return self
+                self._live = Live(get_renderable=self.render, console=self.console, refresh_per_second=4)
+                self._live.start()
+            case TrainingFinished():
+                self.close()
+            case _:
+                pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, traceback)
+    def close(self) -> None:
+        """End the view, which stays on the screen."""
+        super().close()
         if self._live is not None:
             self._live.stop()
+            self._live = None
 
     def render(self) -> "RenderableType":
         """Draw everything as it is now."""

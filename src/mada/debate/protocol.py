@@ -5,12 +5,14 @@ batches whatever waits, so critics of one question are sampled beside generators
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from mada.concurrency import all_or_none
 from mada.debate.response import Response
 from mada.debate.transcript import Debate, Role, Turn
 from mada.errors import DataError, MadaError
+from mada.events import Event, Events
 from mada.seeds import seed_for
 
 
@@ -31,16 +33,22 @@ class Agent(Protocol):
         ...
 
 
-class Watcher(Protocol):
-    """Follows a debate while it goes on, for those who want to see it live. Seats count from 0."""
+@dataclass(frozen=True)
+class RoundStarted(Event):
+    """The agents of a round have been asked. Rounds count from 1."""
 
-    def round_started(self, number: int, role: Role, agents: Sequence[str]) -> None:
-        """Hear that these agents have been asked."""
-        ...
+    round: int
+    role: Role
+    agents: tuple[str, ...]
 
-    def turn_done(self, number: int, seat: int, turn: Turn) -> None:
-        """Hear what one of them said."""
-        ...
+
+@dataclass(frozen=True)
+class TurnFinished(Event):
+    """An agent has answered; `index` is its position in the round, from 0."""
+
+    round: int
+    index: int
+    turn: Turn
 
 
 async def hold_debate(
@@ -51,7 +59,7 @@ async def hold_debate(
     rounds: int,
     seed: int,
     draws: Sequence[int] | None = None,
-    watch: Watcher | None = None,
+    events: Events | None = None,
 ) -> Debate:
     """Let generators answer in round 1 and critics in rounds 2 to `rounds`; the verdict is left to `vote`.
 
@@ -62,16 +70,16 @@ async def hold_debate(
     check_seats(generators, critics, rounds=rounds)
     if draws is not None and len(draws) != len(generators):
         raise DebateError(f"got {len(draws)} draws for {len(generators)} generators, wanted one for each")
+    events = events or Events()
     debate = Debate(question)
     for number in range(1, rounds + 1):
         role, agents = ("generator", generators) if number == 1 else ("critic", critics)
         seen = debate.last.responses if debate.rounds else ()
-        if watch is not None:
-            watch.round_started(number, role, [agent.name for agent in agents])
+        events.emit(RoundStarted(number, role, tuple(agent.name for agent in agents)))
         numbers = draws if draws is not None and number == 1 else range(len(agents))
         seeds = [seed_for(seed, "turn", number, draw) for draw in numbers]
         turns = [
-            _turn(agent, question, seen, number=number, seat=seat, seed=own, watch=watch)
+            _turn(agent, question, seen, number=number, seat=seat, seed=own, events=events)
             for seat, (agent, own) in enumerate(zip(agents, seeds, strict=True))
         ]
         debate = debate.with_round(role, await all_or_none(turns))
@@ -86,11 +94,10 @@ async def _turn(
     number: int,
     seat: int,
     seed: int,
-    watch: Watcher | None,
+    events: Events,
 ) -> Turn:
     turn = await agent.answer(question, seen, seed=seed)
-    if watch is not None:
-        watch.turn_done(number, seat, turn)
+    events.emit(TurnFinished(number, seat, turn))
     return turn
 
 

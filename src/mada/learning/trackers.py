@@ -1,4 +1,4 @@
-"""Experiment trackers (wandb, trackio, tensorboard, mlflow) through accelerate, and as observers of a training.
+"""Experiment trackers (wandb, trackio, tensorboard, mlflow) through accelerate.
 
 Everything they show is in the folder's records too; a tracker that fails is switched off, and the work goes on.
 """
@@ -6,7 +6,7 @@ Everything they show is in the folder's records too; a tracker that fails is swi
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, Self, cast
 
 from mada.errors import LearningError
-from mada.learning.metrics import AgentStep, ValidationStep
-from mada.learning.observing import SilentObserver, StepReport, TrainingPlan, ValidationReport
+from mada.events import Event, StepFinished, TrainingStarted, ValidationFinished
+from mada.run.records import AgentStep, ValidationStep
 
 TRACKERS = ("wandb", "trackio", "tensorboard", "mlflow")
 
@@ -99,13 +99,16 @@ class Tracking:
         """Send numbers."""
         self._tell(lambda tracker: tracker.log(numbers, step=step))
 
+    def close(self) -> None:
+        """Finish the experiments that were started."""
+        self._trackers = [tracker for tracker in self._trackers if tracker in self._started]
+        self._tell(lambda tracker: tracker.finish())
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # What never started has nothing to end, such as a training that was finished before.
-        self._trackers = [tracker for tracker in self._trackers if tracker in self._started]
-        self._tell(lambda tracker: tracker.finish())
+        self.close()
 
     def _tell(self, message: Callable[[Tracker], None]) -> None:
         for tracker in list(self._trackers):
@@ -117,27 +120,21 @@ class Tracking:
                 self._trackers.remove(tracker)
 
 
-class TrackingObserver(SilentObserver):
-    """Sends every step and validation of a training, as `<agent>/<metric>` and `<agent>/validation/<metric>`."""
+def log_training(tracking: Tracking, event: Event) -> None:
+    """Send every step and validation of a training, as `<agent>/<metric>` and `<agent>/validation/<metric>`.
 
-    def __init__(self, tracking: Tracking) -> None:
-        self._tracking = tracking
-
-    def started(self, plan: TrainingPlan) -> None:
-        """Begin an experiment in every tracker."""
-        self._tracking.start({**plan.settings, "agents": ", ".join(plan.agents), "total_steps": plan.total_steps})
-
-    def step_done(self, report: StepReport) -> None:
-        """Send a step's numbers."""
-        seconds = {"seconds/rollout": report.rollout_seconds, "seconds/learn": report.learn_seconds}
-        numbers = {name: value for agent in report.agents.values() for name, value in _numbers(agent, "").items()}
-        self._tracking.log({**numbers, **seconds}, step=report.step)
-
-    def validation_done(self, report: ValidationReport) -> None:
-        """Send a validation's numbers."""
-        agents = report.agents.values()
-        numbers = {name: value for agent in agents for name, value in _numbers(agent, "validation/").items()}
-        self._tracking.log(numbers, step=report.step)
+    `Events(partial(log_training, tracking))` sends those of a `Trainer`.
+    """
+    match event:
+        case TrainingStarted():
+            tracking.start({**event.settings, "agents": ", ".join(event.agents), "total_steps": event.total_steps})
+        case StepFinished():
+            seconds = {"seconds/rollout": event.rollout_seconds, "seconds/learn": event.learn_seconds}
+            tracking.log({**_numbers(event.agents.values(), ""), **seconds}, step=event.step)
+        case ValidationFinished():
+            tracking.log(_numbers(event.agents.values(), "validation/"), step=event.step)
+        case _:
+            pass
 
 
 def _refuse_missing(name: str) -> None:
@@ -164,13 +161,14 @@ def _tracker(name: str, *, project: str, run: str, folder: Path) -> Tracker:
     return cast("Tracker", made)
 
 
-def _numbers(record: AgentStep | ValidationStep, prefix: str) -> dict[str, float]:
-    """Return the finite numbers of a record by name, the reward's parts among them."""
-    plain = asdict(record)
-    parts = {f"reward_parts/{name}": value for name, value in plain.pop("reward_parts", {}).items()}
-    shown = {name: value for name, value in {**plain, **parts}.items() if name not in ("step", "agent", "is_best")}
-    return {
-        f"{record.agent}/{prefix}{name}": value
-        for name, value in shown.items()
-        if value is not None and math.isfinite(value)
-    }
+def _numbers(records: Iterable[AgentStep | ValidationStep], prefix: str) -> dict[str, float]:
+    """Return the finite numbers of records by agent and name, the reward's parts among them."""
+    numbers: dict[str, float] = {}
+    for record in records:
+        values = asdict(record)
+        values |= {f"reward_parts/{name}": value for name, value in values.pop("reward_parts", {}).items()}
+        for name in ("step", "agent", "is_best"):
+            values.pop(name, None)
+        finite = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
+        numbers |= {f"{record.agent}/{prefix}{name}": value for name, value in finite.items()}
+    return numbers

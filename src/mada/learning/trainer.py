@@ -5,11 +5,21 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from mada.atomic import remove_leftovers
 from mada.errors import LearningError
+from mada.events import (
+    BestStep,
+    CheckpointWritten,
+    Events,
+    StepFinished,
+    StepProgress,
+    TrainingFinished,
+    TrainingStarted,
+    ValidationFinished,
+)
 from mada.learning.best import BestAdapter, is_better, remove_unreferenced, save_best
 from mada.learning.checkpoints import Checkpoints, refuse_other_training, restore_adapters
 from mada.learning.crediting import CreditedGroup, credit_groups
@@ -22,7 +32,6 @@ from mada.learning.metrics import (
     group_credits,
     validation_step,
 )
-from mada.learning.observing import Activity, StepReport, TrainingObserver, TrainingPlan, ValidationReport
 from mada.learning.prompts import prompts_of_step, steps_to_take
 from mada.learning.rollouts import Group, GroupRequest, sample_groups
 from mada.learning.task import TrainingTask, identity, refuse_unusable
@@ -69,7 +78,7 @@ class Trainer:
         folder: Path,
         base_name: str,
         seed: int = 0,
-        observers: Sequence[TrainingObserver] = (),
+        events: Events | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         refuse_unusable(task, stack, settings)
@@ -78,7 +87,7 @@ class Trainer:
         self.folder = folder
         self.learner = Learner(stack, settings, total_steps=self.total_steps, seed=seed)
         self._stack, self._engine, self._task, self._settings = stack, engine, task, settings
-        self._seed, self._base_name, self._observers = seed, base_name, tuple(observers)
+        self._seed, self._base_name, self._events = seed, base_name, events or Events()
         self._sampling = Sampling(
             settings.max_new_tokens, settings.temperature, top_p=settings.top_p, stop_tokens=task.stop_tokens
         )
@@ -114,16 +123,17 @@ class Trainer:
                     await self._validate(step, records)
                 if is_due or step % self._settings.checkpoint_every == 0 or self._is_checkpoint_overdue():
                     self._checkpoint(step, records)
+        self._events.emit(TrainingFinished(self.folder.name))
         return TrainingResult(self.folder, self.total_steps, dict(self._best))
 
     async def _take(self, step: int, records: TrainingRecords) -> None:
         """Take one step: sample a group per prompt and agent, credit every completion, update the adapters."""
         started = time.perf_counter()
         size = self._settings.group_size
-        groups = await self._sample(self._rollouts(step), step=step, size=size, activity="rollouts")
+        groups = await self._sample(self._rollouts(step), step=step, size=size, phase="sampling")
         sampled = time.perf_counter()
         credited = credit_groups(groups, self._task.credit, truncated=self._settings.truncated)
-        self._progressed("learning", 0, 1)
+        self._events.emit(StepProgress("learning", 0, 1))
         completions = [completion for group in credited for completion in group.for_learner()]
         await self._engine.sleep()
         self._updated_step = step
@@ -132,14 +142,16 @@ class Trainer:
         self._record(step, credited, report, records, rollout=sampled - started, learn=time.perf_counter() - sampled)
 
     async def _sample(
-        self, requests: Sequence[GroupRequest], *, step: int, size: int, activity: Activity
+        self, requests: Sequence[GroupRequest], *, step: int, size: int, phase: Literal["sampling", "validating"]
     ) -> list[Group]:
-        self._progressed(activity, 0, len(requests))
-        progress = partial(self._progressed, activity)
+        def progress(done: int, of: int) -> None:
+            self._events.emit(StepProgress(phase, done, of))
+
+        progress(0, len(requests))
         groups = await sample_groups(
             self._engine, requests, self._task.scorer, sampling=self._sampling, size=size, progress=progress
         )
-        _refuse_stale(groups, self._stack, where=f"{activity} of step {step}")
+        _refuse_stale(groups, self._stack, where=f"{phase} in step {step}")
         return groups
 
     def _rollouts(self, step: int) -> list[GroupRequest]:
@@ -177,8 +189,7 @@ class Trainer:
             for agent in self.agents
         }
         records.add_step(agents.values(), group_credits(step, credited, deviation=self._task.credit.deviation))
-        for observer in self._observers:
-            observer.step_done(StepReport(step, self.total_steps, agents, rollout, learn))
+        self._events.emit(StepFinished(step, self.total_steps, agents, rollout, learn))
 
     async def _validate(self, step: int, records: TrainingRecords) -> None:
         """Have all agents answer the validation set, and keep the adapters that are better than any before (T4)."""
@@ -194,14 +205,12 @@ class Trainer:
             for agent in self.agents
             for prompt in self._task.validation_of(agent)
         ]
-        groups = await self._sample(requests, step=step, size=1, activity="validation")
+        groups = await self._sample(requests, step=step, size=1, phase="validating")
         agents = {
             agent: self._judge(agent, step, [own for own in groups if own.agent == agent]) for agent in self.agents
         }
         records.add_validation(agents.values())
-        report = ValidationReport(step, self.total_steps, agents, time.perf_counter() - started)
-        for observer in self._observers:
-            observer.validation_done(report)
+        self._events.emit(ValidationFinished(step, self.total_steps, agents, time.perf_counter() - started))
 
     def _judge(self, agent: str, step: int, groups: Sequence[Group]) -> ValidationStep:
         accuracy = accuracy_of(groups)
@@ -241,8 +250,7 @@ class Trainer:
         self._checkpoint_time, self._checkpoint_step = self._clock(), step
         running = {adapter.folder for adapter in self._best.values()}
         remove_unreferenced(self.folder, referenced=self._checkpoints.referenced() | running)
-        for observer in self._observers:
-            observer.checkpoint_written(step, path)
+        self._events.emit(CheckpointWritten(step, path))
 
     def _resume(self, records: TrainingRecords) -> int | None:
         """Go back to the newest whole checkpoint and return its step; None when there is none."""
@@ -256,18 +264,18 @@ class Trainer:
             self.learner.load_state_dict(checkpoint.optimizer)
             self._best = dict(checkpoint.state.best)
         records.go_back_to(done)
-        plan = TrainingPlan(
-            self.agents, (done or 0) + 1, self.total_steps, self._settings.model_dump(), dict(self._best)
+        self._events.emit(
+            TrainingStarted(
+                self.folder.name,
+                self.agents,
+                first_step=(done or 0) + 1,
+                total_steps=self.total_steps,
+                settings=self._settings.model_dump(),
+                best={agent: BestStep(best.step, best.accuracy) for agent, best in self._best.items()},
+                checkpoint=checkpoint and checkpoint.path,
+            )
         )
-        for observer in self._observers:
-            observer.started(plan)
-            if checkpoint is not None:
-                observer.resumed(checkpoint.state.step, checkpoint.path)
         return done
-
-    def _progressed(self, activity: Activity, done: int, of: int) -> None:
-        for observer in self._observers:
-            observer.progressed(activity, done, of)
 
 
 def _refuse_stale(groups: Sequence[Group], stack: AdapterStack, *, where: str) -> None:

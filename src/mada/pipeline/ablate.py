@@ -12,12 +12,12 @@ from typing import ClassVar
 from mada.errors import RunError
 from mada.evaluation.ablations import ablations_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.events import Events
 from mada.pipeline.borrowing import borrow_stages, shared_stages
 from mada.pipeline.cast import Cast, Member
 from mada.pipeline.contest import Contest, with_parameters
 from mada.pipeline.evaluate import TEAM, cast_of, contest_of, systems_of
 from mada.pipeline.evaluations import run_contest
-from mada.pipeline.observing import RunObserver
 from mada.pipeline.running import run_recipe
 from mada.problems import load_problems
 from mada.recipe import Recipe
@@ -56,7 +56,7 @@ class AblationRecipe(Section):
 def ablate(
     folder: Path,
     *,
-    watch: RunObserver,
+    events: Events,
     seeds: int | None = None,
     problems: int | None = None,
     benchmarks: tuple[str, ...] | None = None,
@@ -92,8 +92,8 @@ def ablate(
     with Run.open(place, wanted) as run:
         other = None
         if wanted.systems is None or NO_COUNTERFACTUAL in wanted.systems:
-            other = _train_without(stored, recipe, stored.folder / NO_COUNTERFACTUAL, watch=watch)
-        run_contest(run, _contest(recipe, stored.folder, wanted, other), watch=watch, earlier=[stored, *reuse])
+            other = _train_without(stored, recipe, stored.folder / NO_COUNTERFACTUAL, events=events)
+        run_contest(run, _contest(recipe, stored.folder, wanted, other), events=events, earlier=[stored, *reuse])
     return place
 
 
@@ -120,7 +120,7 @@ def _refuse_unknown(wanted: AblationRecipe, recipe: Recipe) -> None:
             raise RunError(f"{name!r} is no system here{did_you_mean(name, known)} (systems: {', '.join(known)})")
 
 
-def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, watch: RunObserver) -> Path | None:
+def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, events: Events) -> Path | None:
     """Train critics with GRPO's advantage on the run's examples; None if the run's own critics are such."""
     if recipe.critics.advantage != "counterfactual":
         return None
@@ -129,7 +129,7 @@ def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, watch: Ru
     other = Recipe.model_validate(values)
     with Run.open(folder, other) as run:
         borrow_stages(stored, run, other)
-        run_recipe(run, other, watch=watch, last="critics")
+        run_recipe(run, other, events=events, last="critics")
     return folder
 
 

@@ -25,7 +25,7 @@ from mada.models.engines.local import LocalEngine
 from mada.models.engines.openai import OpenAIEngine
 from mada.models.forward import choose_threads
 from mada.models.loading import ChatModel, digest_of_model, first_sentence, load_base, load_chat
-from mada.pipeline.engines import Noted, chosen_engine, ignored, local_engine, start_engine, weights_of
+from mada.pipeline.engines import Log, chosen_engine, ignored, local_engine, start_engine, weights_of
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import StoredRun
 from mada.run.manifest import FILE as MANIFEST
@@ -147,7 +147,7 @@ async def seated(
     settings: DebateSettings,
     engine: EngineSection,
     store: SampleStore,
-    noted: Noted = ignored,
+    log: Log = ignored,
 ) -> AsyncGenerator[Seated]:
     """Load the models of some agents for as long as the block lasts."""
     stages: dict[ModelSection, _Stage] = {}
@@ -157,7 +157,7 @@ async def seated(
             members = [cast[name] for name in agents if cast[name].model == model]
             adapters = [member.adapter for member in members if member.adapter is not None]
             stage = await _stage(
-                model, adapters, settings=settings, engine=engine, store=store, alone=len(models) == 1, noted=noted
+                model, adapters, settings=settings, engine=engine, store=store, alone=len(models) == 1, log=log
             )
             closing.push_async_callback(stage.engine.close)
             stages[model] = stage
@@ -232,17 +232,17 @@ async def _stage(
     engine: EngineSection,
     store: SampleStore,
     alone: bool,
-    noted: Noted,
+    log: Log,
 ) -> _Stage:
     folders = {_label(folder): folder for folder in adapters}
     for folder in adapters:
         _refuse_damaged(folder)
     chat = load_chat(model.name, revision=model.revision)
     window = model.window or settings.window_of(chat)
-    choice = chosen_engine(engine, model, window=window, alone=alone, noted=noted)
+    choice = chosen_engine(engine, model, window=window, alone=alone, log=log)
     if choice.kind == "local":
         made, name, device, accelerators = _local_stage(
-            model, folders, engine=engine, window=window, alone=alone, noted=noted
+            model, folders, engine=engine, window=window, alone=alone, log=log
         )
     else:
         made = await start_engine(choice, engine, model, chat=chat, window=window, adapters=folders)
@@ -269,13 +269,13 @@ def _local_stage(
     engine: EngineSection,
     window: int,
     alone: bool,
-    noted: Noted,
+    log: Log,
 ) -> tuple[LocalEngine, str, str, int]:
     """Load a model here; also return its number format and where it is."""
     base = load_base(model.name, revision=model.revision, dtype=model.dtype)
     choose_threads(base.model, engine.threads)
     stack = stack_of(base, folders) if folders else None
-    local = local_engine(engine, base.model, stack, window=window, alone=alone, noted=noted)
+    local = local_engine(engine, base.model, stack, window=window, alone=alone, log=log)
     on_gpu = base.model.device.type == "cuda"
     return local, str(base.model.dtype), torch.cuda.get_device_name() if on_gpu else "cpu", int(on_gpu)
 

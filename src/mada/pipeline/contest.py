@@ -14,11 +14,11 @@ from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.queue import Queue
 from mada.evaluation.samples import SAMPLES, Sample, SampleStore, open_samples
 from mada.evaluation.scores import SCORES, Score
+from mada.events import Events
 from mada.grading import Grader
 from mada.models.loading import digest_of_model, load_config
 from mada.pipeline.cast import Cast, digests_of_adapters, models_of, seated
 from mada.pipeline.engines import weights_of
-from mada.pipeline.observing import RunObserver
 from mada.problems import Problem, load_problems
 from mada.recipe.sections import EngineSection, GradingSection
 from mada.run import Run, StoredRun
@@ -56,7 +56,7 @@ async def hold_contest(
     run: Run,
     contest: Contest,
     *,
-    watch: RunObserver,
+    events: Events,
     earlier: Collection[StoredRun] = (),
 ) -> dict[str, JsonValue]:
     """Have every system answer every question that it has not answered yet, and say what came of it.
@@ -80,7 +80,7 @@ async def hold_contest(
             problems,
             seeds=contest.seeds,
             grader=grader,
-            progressed=watch.progressed,
+            progressed=events.progress,
             fail_on_error=contest.engine.fail_on_error,
         )
         for systems in _sittings(contest, queue):
@@ -91,14 +91,14 @@ async def hold_contest(
                 settings=contest.settings,
                 engine=contest.engine,
                 store=store,
-                noted=watch.noted,
+                log=events.log,
             ) as seats:
                 run.check_inputs(STAGE, _digests_of_problems(plan) | seats.inputs)
                 by_cost = [system for system in systems if system.match == "cost" and queue.missing(system)]
                 if by_cost and plan.prompt_price is None:
                     question = queue.missing(by_cost[0])[0].problem.question
                     price = await seats.prompt_price(by_cost[0].generators[0], question)
-                    watch.noted(f"reading a prompt token costs {price:g} of generating one here")
+                    events.log(f"reading a prompt token costs {price:g} of generating one here")
                     plan = plan.with_prompt_price(price)
                     run.write_text(PLAN_FILE, plan.to_json())
                 meter = Meter(run.records(EFFORT, Effort), seats.read)

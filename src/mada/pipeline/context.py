@@ -1,4 +1,4 @@
-"""What a stage is given: the run it writes, the recipe it follows, and who watches."""
+"""What a stage is given: the run it writes, the recipe it follows, and the events it emits."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 from mada.concurrency import each
 from mada.debate.transcript import Role
 from mada.errors import EngineError
+from mada.events import Events
 from mada.grading import Grader
 from mada.models.adapters import AdapterStack, Lora, load_adapter
 from mada.models.engines import PacedEngine
 from mada.models.forward import choose_threads
 from mada.models.loading import Base, ChatModel, digest_of_model, load_base
 from mada.pipeline.engines import chosen_engine, local_engine, start_engine, weights_of
-from mada.pipeline.observing import RunObserver
 from mada.recipe import Recipe
 from mada.recipe.training import TrainingSettings
 from mada.run import Run
@@ -37,7 +37,7 @@ class Context:
 
     run: Run
     recipe: Recipe
-    watch: RunObserver
+    events: Events
 
     @property
     def settings(self) -> DebateSettings:
@@ -77,13 +77,13 @@ class Context:
     ) -> None:
         """Do what is missing beside what is done already, many at once, and say how far it is."""
         of = done + len(missing)
-        self.watch.progressed(done, of)
+        self.events.progress(done, of)
 
         async def step(item: T) -> None:
             nonlocal done
             await work(item)
             done += 1
-            self.watch.progressed(done, of)
+            self.events.progress(done, of)
 
         await each(missing, step, at_once=at_once)
 
@@ -115,9 +115,9 @@ class Workshop:
         A row of the whole window would take many times the memory where it is not needed, and fewer would fit; more
         fit where the engine is `alone`, without a learner.
         """
-        recipe, chat, noted = self.context.recipe, ChatModel.of(self.base), self.context.watch.noted
+        recipe, chat, log = self.context.recipe, ChatModel.of(self.base), self.context.events.log
         room = min(self.window, -(-longest // ROW_STEP) * ROW_STEP)
-        choice = chosen_engine(recipe.engine, recipe.model, window=room, alone=alone, noted=noted)
+        choice = chosen_engine(recipe.engine, recipe.model, window=room, alone=alone, log=log)
         if choice.kind == "openai":
             raise EngineError(
                 "training samples from adapters that change with every step, which a server cannot; use "
@@ -125,7 +125,7 @@ class Workshop:
             )
         engine: PacedEngine
         if choice.kind == "local":
-            engine = local_engine(recipe.engine, self.base.model, self.stack, window=room, alone=alone, noted=noted)
+            engine = local_engine(recipe.engine, self.base.model, self.stack, window=room, alone=alone, log=log)
         else:
             engine = await start_engine(choice, recipe.engine, recipe.model, chat=chat, window=room, stack=self.stack)
         try:

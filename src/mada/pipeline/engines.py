@@ -15,12 +15,12 @@ from mada.recipe.sections import EngineSection, ModelSection
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Noted = Callable[[str], None]
-"""Told what people should know about how something is done."""
+Log = Callable[[str], None]
+"""Takes a message for the user."""
 
 
 def ignored(text: str) -> None:
-    """Note nothing."""
+    """Drop the message."""
 
 
 ROWS_OF_VLLM = 256
@@ -28,10 +28,8 @@ SLOTS_OF_A_SERVER = 64
 """Completions of vLLM, and requests to a server, at the same time where a recipe names no number of rows."""
 
 
-def chosen_engine(
-    section: EngineSection, model: ModelSection, *, window: int, alone: bool, noted: Noted
-) -> EngineChoice:
-    """Choose an engine for a model; what is not a matter of course is noted."""
+def chosen_engine(section: EngineSection, model: ModelSection, *, window: int, alone: bool, log: Log) -> EngineChoice:
+    """Choose an engine for a model; log a choice that is not the default."""
     config = load_config(model.name, revision=model.revision)
 
     def parameters() -> int:
@@ -40,7 +38,7 @@ def chosen_engine(
     choice = choose_engine(section.kind, config, window=window, parameters=parameters, url=section.url, alone=alone)
     if choice.should_log:
         # Nothing can be said while it starts: the event loop stands still.
-        noted(f"{choice}; it starts in a minute or two" if choice.kind == "vllm" else str(choice))
+        log(f"{choice}; it starts in a minute or two" if choice.kind == "vllm" else str(choice))
     return choice
 
 
@@ -51,9 +49,9 @@ def local_engine(
     *,
     window: int,
     alone: bool,
-    noted: Noted,
+    log: Log,
 ) -> LocalEngine:
-    """Make our own engine. It is noted if it has far fewer rows than an empty GPU would hold: sampling will be slow."""
+    """Make our own engine. Log when it has far fewer rows than an empty GPU would hold: sampling is slow then."""
     engine = LocalEngine(model, stack, context=window, rows=section.rows, alone=alone)
     gpu_bytes = Hardware.detect().gpu_bytes if model.device.type == "cuda" else None
     if gpu_bytes is not None:
@@ -66,7 +64,7 @@ def local_engine(
             dtype=model.dtype,
         )
         if engine.slots < min(fitting, section.rows or DEFAULT_ROWS["cuda"]) // 2:
-            noted(f"only {engine.slots:,} rows fit, because something else holds memory of the GPU")
+            log(f"only {engine.slots:,} rows fit, because something else holds memory of the GPU")
     return engine
 
 

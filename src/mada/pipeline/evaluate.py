@@ -19,7 +19,7 @@ TEAM, BASE, JUDGE = "mada", "base", "judge"
 
 async def evaluate(context: Context) -> dict[str, JsonValue]:
     """Have every system answer every problem with every seed, and record how right it was."""
-    return await hold_contest(context.run, contest_of(context.recipe, context.run.folder), watch=context.watch)
+    return await hold_contest(context.run, contest_of(context.recipe, context.run.folder), events=context.events)
 
 
 def contest_of(recipe: Recipe, folder: Path) -> Contest:

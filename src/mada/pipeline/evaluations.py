@@ -13,9 +13,9 @@ from pydantic import JsonValue
 from mada.debate.prompts import Prompts
 from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.events import Events
 from mada.pipeline.cast import Cast, Member, adapter_folder, refuse_untrained
 from mada.pipeline.contest import STAGE, Contest, hold_contest, refuse_changed_inputs, with_parameters
-from mada.pipeline.observing import RunObserver
 from mada.pipeline.report import published
 from mada.pipeline.running import do_stages
 from mada.recipe.evaluation_file import AgentSection, EvaluationRecipe, SystemSection
@@ -24,15 +24,15 @@ from mada.run import Run, StoredRun
 from mada.team.settings import DebateSettings
 
 
-def run_contest(run: Run, contest: Contest, *, watch: RunObserver, earlier: Collection[StoredRun] = ()) -> None:
+def run_contest(run: Run, contest: Contest, *, events: Events, earlier: Collection[StoredRun] = ()) -> None:
     """Hold an evaluation and write its report; what is done is not done again, and not shown for other inputs."""
     refuse_changed_inputs(run, contest, contest.load_problems())
-    hold = partial(hold_contest, run, contest, watch=watch, earlier=earlier)
+    hold = partial(hold_contest, run, contest, events=events, earlier=earlier)
 
     async def report() -> dict[str, JsonValue]:
         return published(run)
 
-    asyncio.run(do_stages(run, [(STAGE, hold), ("report", report)], watch=watch))
+    asyncio.run(do_stages(run, [(STAGE, hold), ("report", report)], events=events))
 
 
 def contest_of_file(recipe: EvaluationRecipe) -> Contest:

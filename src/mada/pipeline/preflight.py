@@ -127,4 +127,4 @@ def _check_engine(recipe: Recipe, stages: Collection[str]) -> None:
             "engine.kind=auto for the training; `mada evaluate --server URL` and `mada debate` can use a server"
         )
     window = recipe.model.window or recipe.inference.max_new_tokens
-    chosen_engine(section, recipe.model, window=window, alone=False, noted=ignored)
+    chosen_engine(section, recipe.model, window=window, alone=False, log=ignored)

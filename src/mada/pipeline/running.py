@@ -11,9 +11,9 @@ from pydantic import JsonValue
 
 from mada.difference import format_differences
 from mada.errors import RunError
+from mada.events import Events, StageFinished, StageSkipped, StageStarted
 from mada.pipeline.borrowing import borrow_stages
 from mada.pipeline.context import Context
-from mada.pipeline.observing import RunObserver
 from mada.pipeline.outline import RESULTS, stage_names, touched_stages
 from mada.pipeline.stages import StageOfMethod, chosen, from_stage, has_begun
 from mada.recipe import Recipe
@@ -30,7 +30,7 @@ def run_recipe(
     run: Run,
     recipe: Recipe,
     *,
-    watch: RunObserver,
+    events: Events,
     first: str | None = None,
     last: str | None = None,
     lender: StoredRun | None = None,
@@ -48,9 +48,9 @@ def run_recipe(
     run.adopt_recipe(recipe)  # when what an earlier recipe made is gone, so that no kill leaves both
     if lender is not None:
         borrow_stages(lender, run, recipe)
-    context = Context(run, recipe, watch)
+    context = Context(run, recipe, events)
     stages = [(stage.name, partial(stage.function, context)) for stage in wanted]
-    asyncio.run(do_stages(run, stages, watch=watch))
+    asyncio.run(do_stages(run, stages, events=events))
 
 
 def changed_keys(folder: Path, recipe: Recipe, *, first: str | None, command: str) -> tuple[str, ...]:
@@ -102,19 +102,19 @@ def forget(run: Run, stage: StageOfMethod) -> None:
                     path.unlink()
 
 
-async def do_stages(run: Run, stages: Sequence[tuple[str, Work]], *, watch: RunObserver) -> None:
+async def do_stages(run: Run, stages: Sequence[tuple[str, Work]], *, events: Events) -> None:
     """Do named parts of a run one after another; what has a mark is skipped."""
     for number, (name, work) in enumerate(stages, start=1):
         mark = run.stage(name)
         if mark.mark is not None:
             run.check_results(name)
-            watch.stage_skipped(mark.mark)
+            events.emit(StageSkipped(mark.mark))
             continue
-        watch.stage_started(name, number, len(stages))
+        events.emit(StageStarted(name, number, len(stages)))
         with mark:
             mark.summarize(await work())
             mark.note_results(path for pattern in RESULTS.get(name, ()) for path in sorted(run.folder.glob(pattern)))
         # A model whose activations are recomputed refers to itself; the next stage needs its memory.
         gc.collect()
         assert mark.mark is not None
-        watch.stage_done(mark.mark)
+        events.emit(StageFinished(mark.mark))

@@ -1,62 +1,59 @@
 """A run in experiment trackers: its trainings step by step, and what came of its evaluation."""
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from mada.evaluation.summary import Summary
-from mada.learning.observing import TrainingObserver
-from mada.learning.trackers import Tracking, TrackingObserver, open_trackers
-from mada.pipeline.observing import RunObserver
+from mada.events import Event, StageFinished, TrainingFinished, TrainingStarted
+from mada.learning.trackers import Tracking, log_training, open_trackers
 from mada.report.reading import read_summary
-from mada.run import StageMark, StoredRun
+from mada.run import StoredRun
 
 PROJECT = "mada"
 
 
-class TrackedRun:
-    """Passes all that happens in a run on to who watches it, and its numbers to trackers.
+class RunTracker:
+    """A subscriber that sends a run's numbers to trackers.
 
     Every training and every evaluation is a run of its own there, named after this one and its stage: `math-critics`.
     """
 
-    def __init__(self, watch: RunObserver, *, trackers: Sequence[str], folder: Path) -> None:
-        self._watch, self._trackers, self._folder = watch, trackers, folder
+    def __init__(self, trackers: Sequence[str], *, folder: Path) -> None:
+        self._trackers, self._folder = trackers, folder
+        self._training: Tracking | None = None
 
-    def stage_started(self, name: str, number: int, of: int) -> None:
-        """Pass it on."""
-        self._watch.stage_started(name, number, of)
+    def __call__(self, event: Event) -> None:
+        """Send a training's numbers, and how right every system of a finished evaluation is and what it costs."""
+        match event:
+            case TrainingStarted(name=name):
+                self._training = self._open(name)
+            case TrainingFinished():
+                self.close()
+            case StageFinished(mark) if mark.name == "evaluate":
+                summary = read_summary(StoredRun.read(self._folder))
+                if summary is not None:
+                    with self._open(mark.name) as tracking:
+                        tracking.start({"seeds": len(summary.seeds), "benchmarks": ", ".join(summary.benchmarks)})
+                        tracking.log(numbers_of(summary), step=0)
+            case _:
+                pass
+        if self._training is not None:
+            log_training(self._training, event)
 
-    def stage_skipped(self, mark: StageMark) -> None:
-        """Pass it on."""
-        self._watch.stage_skipped(mark)
+    def close(self) -> None:
+        """Finish the training's experiments."""
+        if self._training is not None:
+            self._training.close()
+            self._training = None
 
-    def stage_done(self, mark: StageMark) -> None:
-        """Pass it on; of an evaluation, send how right every system is and what it costs."""
-        self._watch.stage_done(mark)
-        if mark.name != "evaluate":
-            return
-        summary = read_summary(StoredRun.read(self._folder))
-        if summary is not None:
-            with self._tracking(mark.name) as tracking:
-                tracking.start({"seeds": len(summary.seeds), "benchmarks": ", ".join(summary.benchmarks)})
-                tracking.log(numbers_of(summary), step=0)
+    def __enter__(self) -> Self:
+        return self
 
-    def progressed(self, done: int, of: int, note: str = "") -> None:
-        """Pass it on."""
-        self._watch.progressed(done, of, note)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    def noted(self, text: str) -> None:
-        """Pass it on."""
-        self._watch.noted(text)
-
-    @contextmanager
-    def training(self, title: str) -> Generator[Sequence[TrainingObserver]]:
-        """Let the trackers watch a training beside the others."""
-        with self._tracking(title) as tracking, self._watch.training(title) as observers:
-            yield [*observers, TrackingObserver(tracking)]
-
-    def _tracking(self, stage: str) -> Tracking:
+    def _open(self, stage: str) -> Tracking:
         run = f"{self._folder.resolve().name}-{stage}"
         return Tracking(open_trackers(self._trackers, project=PROJECT, run=run, folder=self._folder))
 

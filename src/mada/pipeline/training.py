@@ -98,7 +98,7 @@ async def _train(
     section = recipe.generators if role == "generator" else recipe.critics
     settings = context.training(role)
     async with shop.sampling(longest=prompts.longest, alone=False) as engine:
-        with context.grader() as grader, context.watch.training(folder) as observers:
+        with context.grader() as grader:
             task = TrainingTask(
                 prompts=own,
                 scorer=make_scorer(context, shop, grader, role=role),
@@ -114,7 +114,7 @@ async def _train(
                 folder=context.run.path(folder),
                 base_name=shop.base.name,
                 seed=context.run.seed(folder),
-                observers=observers,
+                events=context.events,
             )
             result = await trainer.train()
     _keep_adapters(context, result)

@@ -9,9 +9,10 @@ from typing import Self
 
 from mada.concurrency import run_sync
 from mada.debate.prompts import Prompts, Share
-from mada.debate.protocol import Agent, Watcher, check_question, check_seats, hold_debate
+from mada.debate.protocol import Agent, check_question, check_seats, hold_debate
 from mada.debate.transcript import Debate
 from mada.debate.verdict import vote
+from mada.events import Events
 from mada.grading import Grader
 from mada.models.engines import Engine
 from mada.models.loading import Base
@@ -119,7 +120,7 @@ class Team:
     def _seated(cls, seats: Seats, *, rounds: int) -> Self:
         return cls(seats.generators, seats.critics, rounds=rounds, base=seats.base, engine=seats.engine)
 
-    async def debate(self, question: str, *, seed: int = 0, watch: Watcher | None = None) -> Debate:
+    async def debate(self, question: str, *, seed: int = 0, events: Events | None = None) -> Debate:
         """Debate a question and vote. The same seed gives the same debate, whatever else is being debated."""
         check_question(question)
         # The question is part of the seed's path, so that the questions of one file share no random numbers.
@@ -130,13 +131,13 @@ class Team:
             critics=self.critics,
             rounds=self.rounds,
             seed=own_seed,
-            watch=watch,
+            events=events,
         )
         return debate.with_verdict(await vote([one.responses for one in debate.rounds], grader=self.grader))
 
-    def debate_sync(self, question: str, *, seed: int = 0, watch: Watcher | None = None) -> Debate:
+    def debate_sync(self, question: str, *, seed: int = 0, events: Events | None = None) -> Debate:
         """Do what `debate` does in code that knows nothing of asyncio, and in notebooks."""
-        return run_sync(self.debate(question, seed=seed, watch=watch))
+        return run_sync(self.debate(question, seed=seed, events=events))
 
     async def debates(self, questions: Iterable[str], *, seed: int = 0, at_once: int = 256) -> AsyncGenerator[Debate]:
         """Debate many questions, up to `at_once` at the same time; each comes as soon as those before it have."""

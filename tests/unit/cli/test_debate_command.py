@@ -24,8 +24,10 @@ from mada.cli.debate_view import (
     said_of_verdict,
     styled_response,
 )
+from mada.debate.protocol import RoundStarted, TurnFinished, hold_debate
 from mada.debate.response import Response, StopReason
 from mada.debate.transcript import Debate, Turn, Verdict, Votes
+from mada.events import Events
 from mada.recipe import Recipe
 from mada.run import Run
 
@@ -310,10 +312,10 @@ def play(view, *, rounds=2, finish=True, right=None):
     view._started = 0.0
     debate = Debate("What is 2 + 2?").with_round("generator", GENERATORS).with_round("critic", CRITICS)
     for one in debate.rounds[:rounds]:
-        view.round_started(one.number, one.role, [turn.agent for turn in one.turns])
+        view(RoundStarted(one.number, one.role, tuple(turn.agent for turn in one.turns)))
         for seat, said in enumerate(one.turns):
             clock.now += 1.5
-            view.turn_done(one.number, seat, said)
+            view(TurnFinished(one.number, seat, said))
     if finish:
         view.finish(debate.with_verdict(VERDICT), right=right)
 
@@ -378,7 +380,7 @@ def test_a_narrow_terminal_shows_the_round_that_is_going_on():
 def test_whoever_has_not_spoken_is_waited_for():
     view = debate_view("q", rounds=2, console=console(terminal=True))
     play(view, rounds=1, finish=False)
-    view.round_started(2, "critic", ["critic-1"])
+    view(RoundStarted(2, "critic", ("critic-1",)))
     view._clock.now += 2.5  # type: ignore[attr-defined]
     assert "2.5 s" in drawn(view)
 
@@ -395,8 +397,8 @@ def test_a_model_cannot_steer_the_terminal_or_break_the_frame():
 def test_long_responses_keep_both_ends():
     said = "\n".join(f"line {n}" for n in range(100)) + "\n\\boxed{4}"
     view = debate_view("q", rounds=1, console=console(terminal=True))
-    view.round_started(1, "generator", ["generator-1"])
-    view.turn_done(1, 0, turn("generator-1", said, "4"))
+    view(RoundStarted(1, "generator", ("generator-1",)))
+    view(TurnFinished(1, 0, turn("generator-1", said, "4")))
     text = drawn(view)
     assert "line 0 " in text
     assert "line 99 " in text
@@ -419,7 +421,7 @@ def test_the_live_view_stays_on_the_screen_unless_something_went_wrong():
     assert "verdict" in shown(view)
     failing = debate_view("q", rounds=2, console=console(terminal=True))
     with suppress(RuntimeError), failing:
-        failing.round_started(1, "generator", ["a"])
+        failing(RoundStarted(1, "generator", ("a",)))
         raise RuntimeError
     assert isinstance(failing, LiveView)
     assert failing._live is not None
@@ -440,8 +442,6 @@ def test_verdicts_in_words(verdict, said):
 
 
 def test_a_view_watches_a_real_debate():
-    from mada.debate.protocol import hold_debate
-
     class Speaker:
         name = "generator-1"
 
@@ -449,5 +449,5 @@ def test_a_view_watches_a_real_debate():
             return GENERATORS[0]
 
     with debate_view("q", rounds=1, console=console(terminal=False)) as view:
-        asyncio.run(hold_debate("q", generators=[Speaker()], rounds=1, seed=0, watch=view))
+        asyncio.run(hold_debate("q", generators=[Speaker()], rounds=1, seed=0, events=Events(view)))
     assert "generator-1: 4" in shown(view)

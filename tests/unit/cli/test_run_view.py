@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from mada.cli.run_view import RunView, outcome
+from mada.events import Progress, StageFinished, StageSkipped, StageStarted, StepFinished, TrainingStarted
 from mada.run import StageMark
 
 
@@ -35,13 +36,13 @@ def shown(console):
 
 
 def test_a_stage_is_announced_and_its_outcome_told():
-    watch, console = view()
-    watch.stage_skipped(mark("split"))
-    watch.stage_started("generators", 2, 6)
-    assert watch.stage == "generators"
+    screen, console = view()
+    screen(StageSkipped(mark("split")))
+    screen(StageStarted("generators", 2, 6))
+    assert screen.stage == "generators"
     best = {"generator-1": {"step": 10, "accuracy": 0.625}, "generator-2": {"step": 0, "accuracy": 0.5}}
-    watch.stage_done(mark("generators", 75.0, steps=20, best=best))
-    assert watch.stage is None
+    screen(StageFinished(mark("generators", 75.0, steps=20, best=best)))
+    assert screen.stage is None
     assert shown(console).splitlines() == [
         "split: done before",
         "2/6 generators: train the generators",
@@ -50,9 +51,9 @@ def test_a_stage_is_announced_and_its_outcome_told():
 
 
 def test_a_stage_that_warns_is_heard():
-    watch, console = view()
+    screen, console = view()
     best = {"critic-1": {"step": 0, "accuracy": 0.5}}
-    watch.stage_done(mark("critics", best=best, warnings=["critic-1: no step was better\x1b[2J"]))
+    screen(StageFinished(mark("critics", best=best, warnings=["critic-1: no step was better\x1b[2J"])))
     assert shown(console).splitlines()[1] == "    warning: critic-1: no step was better�[2J"
 
 
@@ -97,12 +98,12 @@ def test_what_came_of_a_stage(stage, summary, said):
 
 
 def test_a_file_gets_a_line_at_first_and_then_every_ten_seconds(clock):
-    watch, console = view()
-    watch.stage_started("critic-data", 3, 6)
-    watch.progressed(20, 100)
+    screen, console = view()
+    screen(StageStarted("critic-data", 3, 6))
+    screen(Progress(20, 100))
     for done in range(21, 61):
         clock[0] += 0.5
-        watch.progressed(done, 100)
+        screen(Progress(done, 100))
     lines = shown(console).splitlines()[1:]
     # 20 were there before; 20 more took 10 s, so 60 take 30 s
     assert lines == [
@@ -114,18 +115,18 @@ def test_a_file_gets_a_line_at_first_and_then_every_ten_seconds(clock):
 
 def test_of_the_first_few_no_time_is_told(clock):
     """49 of 5,000 say nothing yet, 50 do; of 100 that are left, 2 do."""
-    watch, console = view()
-    watch.stage_started("evaluate", 5, 6)
+    screen, console = view()
+    screen(StageStarted("evaluate", 5, 6))
     for done in (0, 49, 50, 4900):
-        watch.progressed(done, 5000)
+        screen(Progress(done, 5000))
         clock[0] += 10
     lines = shown(console).splitlines()[1:]
     assert lines[:2] == ["evaluate: 0 of 5,000", "evaluate: 49 of 5,000"]
     assert lines[2].startswith("evaluate: 50 of 5,000, 33 min left")
-    watch, console = view()
-    watch.stage_started("evaluate", 5, 6)
+    screen, console = view()
+    screen(StageStarted("evaluate", 5, 6))
     for done in (4899, 4900, 4901):
-        watch.progressed(done, 5000)
+        screen(Progress(done, 5000))
         clock[0] += 10
     assert shown(console).splitlines()[2:] == [
         "evaluate: 4,900 of 5,000",
@@ -134,11 +135,11 @@ def test_of_the_first_few_no_time_is_told(clock):
 
 
 def test_a_note_stands_behind_the_time(clock):
-    watch, console = view()
-    watch.stage_started("evaluate", 5, 6)
-    watch.progressed(0, 4000, "team 50.0% right")
+    screen, console = view()
+    screen(StageStarted("evaluate", 5, 6))
+    screen(Progress(0, 4000, "team 50.0% right"))
     clock[0] += 10
-    watch.progressed(1000, 4000, "team 51.0% right")
+    screen(Progress(1000, 4000, "team 51.0% right"))
     assert shown(console).splitlines()[1:] == [
         "evaluate: 0 of 4,000, team 50.0% right",
         "evaluate: 1,000 of 4,000, 30 s left, team 51.0% right",
@@ -146,37 +147,42 @@ def test_a_note_stands_behind_the_time(clock):
 
 
 def test_the_next_stage_counts_its_own_time(clock):
-    watch, console = view()
-    watch.stage_started("critic-data", 3, 6)
-    watch.progressed(90, 100)
-    watch.stage_done(mark("critic-data", 1.0, examples=100, **{"by right answers": {"0": 100}}))
+    screen, console = view()
+    screen(StageStarted("critic-data", 3, 6))
+    screen(Progress(90, 100))
+    screen(StageFinished(mark("critic-data", 1.0, examples=100, **{"by right answers": {"0": 100}})))
     clock[0] += 1
-    watch.stage_started("evaluate", 5, 6)
-    watch.progressed(0, 10)
+    screen(StageStarted("evaluate", 5, 6))
+    screen(Progress(0, 10))
     clock[0] += 10
-    watch.progressed(5, 10)
+    screen(Progress(5, 10))
     assert shown(console).splitlines()[-2:] == ["evaluate: 0 of 10", "evaluate: 5 of 10, 10 s left"]
 
 
 def test_a_terminal_gets_a_bar_that_goes_away():
-    watch, console = view(terminal=True)
-    watch.stage_started("evaluate", 5, 6)
-    watch.progressed(1, 4, "team 75.0% right")
-    bar = watch._bar
+    screen, console = view(terminal=True)
+    screen(StageStarted("evaluate", 5, 6))
+    screen(Progress(1, 4, "team 75.0% right"))
+    bar = screen._bar
     assert bar is not None
-    watch.progressed(3, 4, "team 66.7% right")
-    assert watch._bar is bar, "one bar for a stage"
+    screen(Progress(3, 4, "team 66.7% right"))
+    assert screen._bar is bar, "one bar for a stage"
     [task] = bar.tasks
     assert (task.completed, task.total, task.fields["note"]) == (3, 4, "team 66.7% right")
-    watch.stage_done(mark("evaluate", **{"completions wanted": 5, "of these sampled": 3}))
+    screen(StageFinished(mark("evaluate", **{"completions wanted": 5, "of these sampled": 3})))
     assert bar.finished or not bar.live.is_started
-    assert watch._bar is None
+    assert screen._bar is None
     assert "    3 completions sampled, 2 shared between systems (12 s)" in shown(console)
-    watch.close()
+    screen.close()
 
 
-def test_trainings_are_shown_with_their_own_view():
-    watch, _ = view()
-    with watch.training("critics") as observers:
-        [training] = observers
-        assert getattr(training, "title", None) == "critics"
+def test_a_training_is_shown_with_its_own_view_until_it_ends():
+    screen, console = view()
+    screen(TrainingStarted("critics", ("critic-1",), 1, 2, {}, {}))
+    training = screen._training
+    assert training is not None
+    screen(StepFinished(1, 2, {}, 1.0, 1.0))
+    assert shown(console).startswith("critics: step 1/2")
+    screen.close()
+    assert screen._training is None
+    assert training.doing == "stopped"

@@ -1,4 +1,6 @@
 import io
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -6,11 +8,19 @@ import pytest
 from rich.console import Console
 
 from mada.cli.training_view import LineView, LiveView, TrainingView, percent, small, sparkline, training_view
-from mada.learning.best import BestAdapter
-from mada.learning.metrics import AgentStep, ValidationStep
-from mada.learning.observing import StepReport, TrainingObserver, TrainingPlan, ValidationReport
+from mada.events import (
+    BestStep,
+    CheckpointWritten,
+    StepFinished,
+    StepProgress,
+    TrainingFinished,
+    TrainingStarted,
+    ValidationFinished,
+)
+from mada.run.records import AgentStep, ValidationStep
 
-PLAN = TrainingPlan(("generator-1", "generator-2"), 1, 100, {}, {})
+AGENTS = ("generator-1", "generator-2")
+PLAN = TrainingStarted("generators", AGENTS, 1, 100, {}, {})
 BLANK: dict[str, Any] = dict.fromkeys(AgentStep.__dataclass_fields__, 0.0)
 
 
@@ -25,15 +35,15 @@ def agent(name: str, step: int, **numbers: Any) -> AgentStep:
     return AgentStep(**BLANK | {"step": step, "agent": name, "accuracy": 0.5, "length": 812.4, **numbers})
 
 
-def step(number: int, **numbers: Any) -> StepReport:
-    agents = {name: agent(name, number, **numbers) for name in PLAN.agents}
-    return StepReport(number, 100, agents, rollout_seconds=8.0, learn_seconds=2.0)
+def step(number: int, **numbers: Any) -> StepFinished:
+    agents = {name: agent(name, number, **numbers) for name in AGENTS}
+    return StepFinished(number, 100, agents, rollout_seconds=8.0, learn_seconds=2.0)
 
 
-def look(number: int, *accuracies: float, is_best: bool = True) -> ValidationReport:
-    own = zip(PLAN.agents, accuracies or (0.625, 0.625), strict=True)
+def look(number: int, *accuracies: float, is_best: bool = True) -> ValidationFinished:
+    own = zip(AGENTS, accuracies or (0.625, 0.625), strict=True)
     agents = {name: ValidationStep(number, name, accuracy, 800.0, 0.1, is_best) for name, accuracy in own}
-    return ValidationReport(number, 100, agents, seconds=5.0)
+    return ValidationFinished(number, 100, agents, seconds=5.0)
 
 
 def console(*, terminal: bool, width: int = 80) -> Console:
@@ -48,24 +58,34 @@ def shown(view: TrainingView) -> str:
     return file.getvalue()
 
 
+MakeLive = Callable[..., LiveView]
+
+
+@pytest.fixture
+def live() -> Iterator[MakeLive]:
+    """Make live views that end with the test."""
+    with ExitStack() as views:
+
+        def make(title: str = "generators", *, width: int = 80, clock: Clock | None = None) -> LiveView:
+            view = LiveView(title, console=console(terminal=True, width=width), clock=clock or Clock())
+            return views.enter_context(view)
+
+        yield make
+
+
 def test_a_terminal_gets_the_live_view_and_a_file_gets_lines():
     assert isinstance(training_view("x", console=console(terminal=True)), LiveView)
     assert isinstance(training_view("x", console=console(terminal=False)), LineView)
-
-
-def test_both_are_observers():
-    observer: TrainingObserver = training_view("x", console=console(terminal=False))
-    observer.checkpoint_written(5, Path("step-000005"))
 
 
 def test_lines_come_at_the_first_and_last_step_and_every_few_seconds():
     clock = Clock()
     view = LineView("generators", console=console(terminal=False), clock=clock)
     with view:
-        view.started(PLAN)
+        view(PLAN)
         for number in range(1, 101):
             clock.now += 1.0
-            view.step_done(step(number, kl=0.00312, reward=1.234))
+            view(step(number, kl=0.00312, reward=1.234))
     lines = shown(view).splitlines()
     assert [line.split(",")[0] for line in lines] == [
         f"generators: step {number}/100" for number in (1, 11, 21, 31, 41, 51, 61, 71, 81, 91, 100)
@@ -78,11 +98,10 @@ def test_lines_come_at_the_first_and_last_step_and_every_few_seconds():
 
 def test_validations_and_resuming_always_get_a_line():
     view = LineView("critics", console=console(terminal=False, width=20), clock=Clock())
-    view.started(PLAN)
-    view.resumed(20, Path("critics/checkpoints/step-000020"))
-    view.progressed("validation", 1, 2)
-    view.validation_done(look(25))
-    view.validation_done(look(50, is_best=False))
+    view(TrainingStarted("critics", AGENTS, 21, 100, {}, {}, Path("critics/checkpoints/step-000020")))
+    view(StepProgress("validating", 1, 2))
+    view(look(25))
+    view(look(50, is_best=False))
     assert shown(view).splitlines() == [
         "critics: going on after step 20 (critics/checkpoints/step-000020)",
         "critics: validation after step 25: generator-1 62.5% (best so far), generator-2 62.5% (best so far)",
@@ -98,43 +117,44 @@ FALLEN = (
 
 def test_an_agent_below_half_of_its_best_is_a_warning_until_it_has_recovered():
     view = LineView("generators", console=console(terminal=False), clock=Clock())
-    view.started(PLAN)
+    view(PLAN)
     for number, accuracies in {0: (0.0, 0.0), 25: (0.625, 0.625), 50: (0.3125, 0.30), 75: (0.5, 0.5)}.items():
-        view.validation_done(look(number, *accuracies, is_best=number <= 25))
+        view(look(number, *accuracies, is_best=number <= 25))
     assert [line for line in shown(view).splitlines() if "validation" not in line] == [f"generators: {FALLEN}"]
 
 
-def test_the_live_view_shows_the_warning_below_its_table():
-    view = LiveView("generators", console=console(terminal=True, width=80), clock=Clock())
-    view.started(PLAN)
-    view.validation_done(look(25))
-    view.step_done(step(26))
+def test_the_live_view_shows_the_warning_below_its_table(live: MakeLive):
+    view = live()
+    view(PLAN)
+    view(look(25))
+    view(step(26))
     assert drawn(view)[-1].startswith("tokens per second")
-    view.validation_done(look(50, 0.5, 0.3, is_best=False))
+    view(look(50, 0.5, 0.3, is_best=False))
     lines = drawn(view)
     below = next(place for place, line in enumerate(lines) if line.startswith("tokens per second")) + 1
     assert " ".join(line.strip() for line in lines[below:]) == FALLEN
 
 
 def drawn(view: LiveView) -> list[str]:
-    with view.console.capture() as capture:
-        view.console.print(view.render())
-    return [line.rstrip() for line in capture.get().splitlines()]
+    other = console(terminal=True, width=view.console.width)
+    other.print(view.render())
+    assert isinstance(other.file, io.StringIO)
+    return [line.rstrip() for line in other.file.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_live_view_shows_all_of_it_within_the_terminal(width):
+def test_the_live_view_shows_all_of_it_within_the_terminal(live: MakeLive, width: int):
     clock = Clock()
-    view = LiveView("generators", console=console(terminal=True, width=width), clock=clock)
-    view.started(PLAN)
-    view.validation_done(look(0))
+    view = live(width=width, clock=clock)
+    view(PLAN)
+    view(look(0))
     for number in range(1, 26):
         clock.now += 10.0
         numbers = {"reward": 1.5, "kl": 0.01234, "truncated_share": 0.125, "zero_spread_share": 0.25}
         rates = {"rollout_tokens_per_second": 500.0, "learn_tokens_per_second": 1200.0}
-        view.step_done(step(number, **numbers, **rates))
-    view.checkpoint_written(25, Path())
-    view.progressed("rollouts", 3, 8)
+        view(step(number, **numbers, **rates))
+    view(CheckpointWritten(25, Path()))
+    view(StepProgress("sampling", 3, 8))
     lines = drawn(view)
     assert lines[0].startswith("generators  step 25 of 100  ━")
     assert lines[0].endswith("12 min left")
@@ -147,34 +167,32 @@ def test_the_live_view_shows_all_of_it_within_the_terminal(width):
     assert not any("…" in line for line in lines)
 
 
-def test_the_live_view_is_there_before_the_first_step_and_stays_after_the_last():
-    view = LiveView("generators", console=console(terminal=True), clock=Clock())
+def test_the_live_view_is_there_before_the_first_step_and_stays_after_the_last(live: MakeLive):
+    view = live()
     assert drawn(view) == [], "nothing is shown of a training that may be refused"
-    view.started(PLAN)
+    view(PLAN)
     assert drawn(view)[1] == "starting"
-    with view:
-        view.progressed("learning", 0, 1)
-        assert drawn(view)[1] == "learning"
-        view.step_done(step(100))
+    view(StepProgress("learning", 0, 1))
+    assert drawn(view)[1] == "learning"
+    view(step(100))
+    view(TrainingFinished("generators"))
     assert drawn(view)[1].startswith("done")
     assert "generator-1" in shown(view)
 
 
-def test_an_interrupted_training_is_shown_as_stopped():
-    view = LiveView("generators", console=console(terminal=True))
-    view.started(PLAN)
+def test_an_interrupted_training_is_shown_as_stopped(live: MakeLive):
+    view = live()
+    view(PLAN)
     with pytest.raises(KeyboardInterrupt), view:
         raise KeyboardInterrupt
     assert drawn(view)[1] == "stopped"
 
 
-def test_a_resumed_view_knows_the_best_from_before():
-    best = BestAdapter(agent="generator-1", step=40, accuracy=0.7, folder="best")
-    view = LiveView("generators", console=console(terminal=True))
-    view.started(TrainingPlan(PLAN.agents, 51, 100, {}, {"generator-1": best}))
-    view.resumed(50, Path())
+def test_a_resumed_view_knows_the_best_from_before(live: MakeLive):
+    view = live()
+    view(TrainingStarted("generators", AGENTS, 51, 100, {}, {"generator-1": BestStep(40, 0.7)}, Path()))
     assert drawn(view)[0].startswith("generators  step 50 of 100")
-    view.step_done(step(51))
+    view(step(51))
     lines = drawn(view)
     assert lines[5].endswith("70.0% (40)")
     assert lines[6].endswith("–")
@@ -184,9 +202,9 @@ def test_the_time_left_is_that_of_this_session():
     clock = Clock()
     view = LineView("x", console=console(terminal=False), clock=clock)
     assert view.seconds_left() is None
-    view.started(TrainingPlan(PLAN.agents, 51, 100, {}, {}))
+    view(TrainingStarted("generators", AGENTS, 51, 100, {}, {}))
     clock.now += 20.0
-    view.step_done(step(60))
+    view(step(60))
     assert view.seconds_left() == 80.0
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from mada.concurrency import all_or_none
-from mada.debate.protocol import DebateError, check_question, hold_debate
+from mada.debate.protocol import DebateError, RoundStarted, TurnFinished, check_question, hold_debate
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
 from mada.errors import DataError, MadaError
+from mada.events import Events
 from mada.seeds import seed_for
 
 
@@ -38,23 +39,14 @@ class Speaker:
         return Turn(self.name, question, 1, Response(f"{self.name}.{len(self.saw)}", None, 1))
 
 
-@dataclass
-class Notes:
-    heard: list[object] = field(default_factory=list)
-
-    def round_started(self, number, role, agents):
-        self.heard.append((number, role, tuple(agents)))
-
-    def turn_done(self, number, seat, turn):
-        self.heard.append((number, seat, turn.response.text))
-
-
 def team(generators=2, critics=3):
     return [Speaker(f"g{n}") for n in range(generators)], [Speaker(f"c{n}") for n in range(critics)]
 
 
-def hold(generators, critics, rounds, seed=0, watch=None):
-    return asyncio.run(hold_debate("q", generators=generators, critics=critics, rounds=rounds, seed=seed, watch=watch))
+def hold(generators, critics, rounds, seed=0, events=None):
+    return asyncio.run(
+        hold_debate("q", generators=generators, critics=critics, rounds=rounds, seed=seed, events=events)
+    )
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -71,10 +63,11 @@ def test_critics_see_all_of_the_round_before_and_nothing_else(rounds):
 
 def test_turns_stand_in_the_order_of_seats_whoever_is_first():
     generators = [Speaker("slow", waits=0.02), Speaker("fast")]
-    notes = Notes()
-    debate = hold(generators, [], 1, watch=notes)
+    seen = []
+    debate = hold(generators, [], 1, events=Events(seen.append))
     assert [turn.agent for turn in debate.last.turns] == ["slow", "fast"]
-    assert notes.heard == [(1, "generator", ("slow", "fast")), (1, 1, "fast.1"), (1, 0, "slow.1")]
+    slow, fast = debate.last.turns
+    assert seen == [RoundStarted(1, "generator", ("slow", "fast")), TurnFinished(1, 1, fast), TurnFinished(1, 0, slow)]
 
 
 def test_agents_of_a_round_speak_at_the_same_time():

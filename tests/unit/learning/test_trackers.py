@@ -1,6 +1,7 @@
 import logging
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,10 @@ from accelerate.state import AcceleratorState
 from accelerate.tracking import GeneralTracker, on_main_process
 
 from mada.errors import LearningError
+from mada.events import Events, StepFinished, TrainingStarted, ValidationFinished
 from mada.learning import trackers as trackers_module
-from mada.learning.metrics import AgentStep, ValidationStep
-from mada.learning.observing import StepReport, TrainingPlan, ValidationReport
-from mada.learning.trackers import TRACKERS, Tracker, Tracking, TrackingObserver, check_trackers, open_trackers
+from mada.learning.trackers import TRACKERS, Tracker, Tracking, check_trackers, log_training, open_trackers
+from mada.run.records import AgentStep, ValidationStep
 
 NUMBERS: dict[str, Any] = dict.fromkeys(AgentStep.__dataclass_fields__, None) | {
     "step": 4,
@@ -22,9 +23,9 @@ NUMBERS: dict[str, Any] = dict.fromkeys(AgentStep.__dataclass_fields__, None) | 
     "reward_parts": {"accuracy": 0.5},
     "tokens": 10,
 }
-PLAN = TrainingPlan(("a",), 1, 10, {"learning_rate": 1e-6, "steps": None}, {})
-STEP = StepReport(4, 10, {"a": AgentStep(**NUMBERS)}, rollout_seconds=2.0, learn_seconds=1.0)
-LOOK = ValidationReport(4, 10, {"a": ValidationStep(4, "a", 0.5, 20.0, 0.25, is_best=True)}, seconds=3.0)
+PLAN = TrainingStarted("critics", ("a",), 1, 10, {"learning_rate": 1e-6, "steps": None}, {})
+STEP = StepFinished(4, 10, {"a": AgentStep(**NUMBERS)}, rollout_seconds=2.0, learn_seconds=1.0)
+LOOK = ValidationFinished(4, 10, {"a": ValidationStep(4, "a", 0.5, 20.0, 0.25, is_best=True)}, seconds=3.0)
 
 
 class ListTracker(GeneralTracker):
@@ -65,17 +66,16 @@ class FailingTracker(ListTracker):
         raise ConnectionError("no network")
 
 
-def watch(trackers: Sequence[Tracker]) -> None:
+def track(trackers: Sequence[Tracker]) -> None:
     with Tracking(trackers) as tracking:
-        observer = TrackingObserver(tracking)
-        observer.started(PLAN)
-        observer.step_done(STEP)
-        observer.validation_done(LOOK)
+        events = Events(partial(log_training, tracking))
+        for event in (PLAN, STEP, LOOK):
+            events.emit(event)
 
 
 def test_a_tracker_of_accelerates_hears_everything_that_is_a_number():
     tracker = ListTracker()
-    watch([tracker])
+    track([tracker])
     assert tracker.heard == [
         "start",
         {"learning_rate": 1e-6, "steps": "none", "agents": "a", "total_steps": 10},
@@ -97,7 +97,7 @@ def test_a_tracker_of_accelerates_hears_everything_that_is_a_number():
 def test_a_tracker_that_fails_is_switched_off_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     failing, good = FailingTracker(), ListTracker()
     with caplog.at_level(logging.WARNING):
-        watch([failing, good])
+        track([failing, good])
     assert caplog.messages == ["the tracker failing failed and is switched off: no network"]
     assert len(good.heard) == 5
     assert failing.heard[-1] != "finish"
@@ -174,14 +174,14 @@ def test_trackers_with_an_account_hear_a_training_through_accelerates_own(
     )
     monkeypatch.setitem(sys.modules, name, package)  # pyright: ignore[reportArgumentType]
     monkeypatch.setattr(trackers_module, "find_spec", lambda name: object())
-    watch(open_trackers([name], project="mada", run="first", folder=tmp_path))
+    track(open_trackers([name], project="mada", run="first", folder=tmp_path))
     assert caplog.messages == [], "a tracker that fails is switched off with a warning"
     assert (heard[0], heard[2][0], heard[-1], len(heard)) == (("mada", "first"), 4, "finish", 5)
 
 
 def test_tensorboard_shows_a_training(tmp_path: Path) -> None:
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    watch(open_trackers(["tensorboard"], project="mada", run="first", folder=tmp_path))
+    track(open_trackers(["tensorboard"], project="mada", run="first", folder=tmp_path))
     written = events.EventAccumulator(str(tmp_path / "tensorboard" / "first")).Reload()
     values = {tag: [(one.step, one.value) for one in written.Scalars(tag)] for tag in written.Tags()["scalars"]}
     assert values == {
@@ -201,7 +201,7 @@ def test_wandb_hears_a_training_to_its_end_and_writes_under_the_folder(
 ) -> None:
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
-    watch(open_trackers(["wandb"], project="mada", run="first", folder=tmp_path))
+    track(open_trackers(["wandb"], project="mada", run="first", folder=tmp_path))
     assert caplog.messages == [], "a tracker that fails is switched off with a warning"
     [written] = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
     content = written.read_bytes()

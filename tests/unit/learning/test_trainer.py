@@ -14,8 +14,16 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mada.errors import AdapterError, LearningError, RunError
+from mada.events import (
+    CheckpointWritten,
+    Event,
+    Events,
+    StepFinished,
+    TrainingFinished,
+    TrainingStarted,
+    ValidationFinished,
+)
 from mada.learning.crediting import Credit
-from mada.learning.observing import SilentObserver, StepReport, TrainingPlan, ValidationReport
 from mada.learning.prompts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
@@ -63,31 +71,20 @@ async def upper_half(prompt: TrainingPrompt, completions: Sequence[Completion]) 
     return [Reward(share, share > 0.5, {"upper": share}) for share in shares]
 
 
-class Watcher(SilentObserver):
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-
-    def started(self, plan: TrainingPlan) -> None:
-        self.events.append(("started", plan.first_step, plan.total_steps))
-
-    def resumed(self, step: int, checkpoint: Path) -> None:
-        self.events.append(("resumed", step, checkpoint.name))
-
-    def step_done(self, report: StepReport) -> None:
-        self.events.append(("step", report.step))
-
-    def validation_done(self, report: ValidationReport) -> None:
-        self.events.append(("validation", report.step))
-
-    def checkpoint_written(self, step: int, path: Path) -> None:
-        self.events.append(("checkpoint", step))
+KINDS = {
+    TrainingStarted: "started",
+    StepFinished: "step",
+    ValidationFinished: "validation",
+    CheckpointWritten: "checkpoint",
+    TrainingFinished: "finished",
+}
 
 
 class Setup:
     """A trainer on a fresh stack with a scripted engine; keywords replace any part."""
 
     def __init__(self, folder: Path, **parts: Any) -> None:
-        self.watcher = Watcher()
+        self.events: list[Event] = []
         self.stack = parts.get("stack") or tiny_stack()
         self.engine = parts.get("engine") or ScriptedEngine(drawn)
         self.task = parts.get("task") or TrainingTask(PROMPTS, parts.get("scorer", upper_half), VALIDATION)
@@ -99,12 +96,25 @@ class Setup:
             folder=folder,
             base_name="tiny",
             seed=parts.get("seed", 9),
-            observers=[self.watcher],
+            events=Events(self.events.append),
             clock=parts.get("clock", time.monotonic),
         )
 
     def train(self):
         return asyncio.run(self.trainer.train())
+
+    @property
+    def seen(self) -> list[tuple[str, Any]]:
+        """The events but for progress, each with its step."""
+        return [(KINDS[type(one)], getattr(one, "step", None)) for one in self.events if type(one) in KINDS]
+
+    @property
+    def resumed_from(self) -> str:
+        """The checkpoint that training resumed from."""
+        first = self.events[0]
+        assert isinstance(first, TrainingStarted)
+        assert first.checkpoint is not None
+        return first.checkpoint.name
 
 
 def rows(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -124,13 +134,14 @@ def test_a_training_samples_learns_validates_and_keeps_checkpoints(tmp_path: Pat
     setup = Setup(tmp_path)
     blank = {name: parameter.clone() for name, parameter in setup.stack.parameters().items()}
     result = setup.train()
-    assert setup.watcher.events == [
-        ("started", 1, 4),
+    assert setup.seen == [
+        ("started", None),
         *(("validation", 0), ("checkpoint", 0)),
         *(("step", 1), ("checkpoint", 1)),
         *(("step", 2), ("validation", 2), ("checkpoint", 2)),
         *(("step", 3), ("checkpoint", 3)),
         *(("step", 4), ("validation", 4), ("checkpoint", 4)),
+        ("finished", None),
     ]
     assert [(row["step"], row["agent"]) for row in rows(tmp_path, "metrics")] == [
         (step, agent) for step in (1, 2, 3, 4) for agent in AGENTS
@@ -255,7 +266,7 @@ def test_control_c_ends_it_at_once_and_costs_the_step_under_way_alone(tmp_path: 
     assert time.monotonic() - started < 30
     setup = Setup(tmp_path, settings=settings)
     setup.train()
-    assert setup.watcher.events[1] == ("resumed", 3, "step-000003")
+    assert setup.resumed_from == "step-000003"
 
 
 def test_a_resumed_training_says_where_it_goes_on(tmp_path: Path) -> None:
@@ -268,7 +279,8 @@ def test_a_resumed_training_says_where_it_goes_on(tmp_path: Path) -> None:
         Setup(tmp_path, scorer=failing).train()
     setup = Setup(tmp_path)
     setup.train()
-    assert setup.watcher.events[:3] == [("started", 4, 4), ("resumed", 3, "step-000003"), ("step", 4)]
+    assert setup.resumed_from == "step-000003"
+    assert setup.seen[:2] == [("started", None), ("step", 4)]
 
 
 def test_one_trainer_may_be_cancelled_and_called_again(tmp_path: Path) -> None:
@@ -311,7 +323,7 @@ def by_the_clock(folder: Path, *, minutes_a_step: float, script: Any = drawn, **
 
 
 def checkpoints(setup: Setup) -> list[int]:
-    return [step for kind, step, *_ in setup.watcher.events if kind == "checkpoint"]
+    return [step for kind, step in setup.seen if kind == "checkpoint"]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +372,7 @@ def test_a_training_goes_on_with_another_number_of_minutes(tmp_path: Path) -> No
         by_the_clock(tmp_path / "stopped", minutes_a_step=4.0, keep_checkpoints=1, script=gone_in_step_5).train()
     later = by_the_clock(tmp_path / "stopped", minutes_a_step=6.0, checkpoint_minutes=11.0, keep_checkpoints=1)
     later.train()
-    assert later.watcher.events[1] == ("resumed", 3, "step-000003")
+    assert later.resumed_from == "step-000003"
     assert checkpoints(later) == [5, 7, 9], "the time between the sessions does not count"
     assert files(tmp_path / "stopped") == files(tmp_path / "alone")
 
@@ -551,8 +563,8 @@ def test_an_engine_that_is_never_updated_stops_the_training_at_the_second_step(t
     setup = Setup(tmp_path, engine=frozen_engine(), settings=SLOW.model_copy(update={"learning_rate": rate}))
     with pytest.raises(LearningError, match=r"step 2: .* version 1 .* version 2"):
         setup.train()
-    assert ("step", 1) in setup.watcher.events
-    assert ("step", 2) not in setup.watcher.events
+    assert ("step", 1) in setup.seen
+    assert ("step", 2) not in setup.seen
 
 
 def test_an_engine_with_the_learners_own_adapters_is_let_through(tmp_path: Path) -> None:
@@ -575,7 +587,7 @@ def test_an_engine_that_is_not_updated_after_a_resume_stops_the_training(tmp_pat
     resumed = Setup(tmp_path, engine=frozen_engine(), settings=SLOW)
     with pytest.raises(LearningError, match="version"):
         resumed.train()
-    assert [name for name, *_ in resumed.watcher.events if name == "step"] == []
+    assert [name for name, _ in resumed.seen if name == "step"] == []
 
 
 @pytest.mark.parametrize(("rate", "last"), [(1e-4, 1), (1e-5, 1), (1e-6, 3)])
@@ -586,4 +598,4 @@ def test_the_canary_notices_a_frozen_engine_that_does_not_say_its_version(
     setup = Setup(tmp_path, engine=Unversioned(frozen_engine()), settings=settings)
     with pytest.raises(LearningError, match="first update of this session"):
         setup.train()
-    assert [step for name, step, *_ in setup.watcher.events if name == "step"] == list(range(1, last + 1))
+    assert [step for name, step in setup.seen if name == "step"] == list(range(1, last + 1))

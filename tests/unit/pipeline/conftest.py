@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from factories import TINY_RECIPE
+from mada.events import Events, Progress, StageFinished, StageSkipped, StageStarted
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
 from mada.models.engines import EngineStatistics, ScriptedEngine
 from mada.models.loading import load_base
 from mada.pipeline.context import Context
-from mada.pipeline.observing import SilentRunObserver
 from mada.problems import load_problems
 from mada.recipe import load_recipe
 from mada.run import Run
@@ -53,23 +53,26 @@ def tiny(tmp_path, problems_file):
     return make
 
 
-class Watch(SilentRunObserver):
-    """Remembers the progress it hears of, and what was done of each stage."""
+class RecordedEvents(Events):
+    """Remembers the progress, and what was done of each stage."""
 
     def __init__(self):
-        self.progress, self.stages = [], []
+        super().__init__(self._record)
+        self.stages, self.recorded = [], []
 
-    def progressed(self, done, of, note=""):
-        self.progress.append((done, of, note))
+    def _record(self, event):
+        self.recorded.append(event)
+        match event:
+            case StageStarted(name, number, of):
+                self.stages.append(f"{name} {number}/{of}")
+            case StageSkipped(mark):
+                self.stages.append(f"{mark.name} skipped")
+            case StageFinished(mark):
+                self.stages.append(f"{mark.name} done")
 
-    def stage_started(self, name, number, of):
-        self.stages.append(f"{name} {number}/{of}")
-
-    def stage_skipped(self, mark):
-        self.stages.append(f"{mark.name} skipped")
-
-    def stage_done(self, mark):
-        self.stages.append(f"{mark.name} done")
+    @property
+    def progress_seen(self):
+        return [(one.done, one.of, one.note) for one in self.recorded if isinstance(one, Progress)]
 
 
 @pytest.fixture
@@ -81,7 +84,7 @@ def opened(tmp_path):
         for run in runs:
             run.close()
         runs.append(Run.open(tmp_path / name, recipe))
-        return Context(runs[-1], recipe, Watch())
+        return Context(runs[-1], recipe, RecordedEvents())
 
     yield open_run
     for run in runs:

@@ -10,12 +10,12 @@ from mada.errors import EngineError, RunError
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.samples import Sample, SampleStore
 from mada.evaluation.scores import SCORES, Score
+from mada.events import Events
 from mada.models.loading import EMBEDDED
 from mada.pipeline.cast import Member
 from mada.pipeline.cast import seated as take_seats
 from mada.pipeline.contest import hold_contest
 from mada.pipeline.evaluations import contest_of_file
-from mada.pipeline.observing import SilentRunObserver
 from mada.recipe.evaluation_file import evaluation_of
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import Records, Run, StoredRun
@@ -160,7 +160,7 @@ def test_matched_systems_wait_until_the_length_of_their_samples_is_known(scripte
         where="here",
     )
     with Run.open(tmp_path / "run", recipe) as run:
-        done = asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver()))
+        done = asyncio.run(hold_contest(run, contest_of_file(recipe), events=Events()))
     assert (done["systems"], done["questions"]) == (3, 2)
     assert len(engines) == 1 + 2 + 1, "the debate's model, both for the single, and the vote's again"
 
@@ -192,7 +192,7 @@ def test_the_price_of_a_prompt_token_is_measured_once_and_recorded(scripted, tmp
 
     def hold(name, *, earlier=()):
         with Run.open(tmp_path / name, recipe) as run:
-            asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver(), earlier=earlier))
+            asyncio.run(hold_contest(run, contest_of_file(recipe), events=Events(), earlier=earlier))
             sizes = [len(one.agents[0]) for one in run.records(SCORES, Score) if one.system == "vote"]
             return sizes, EvaluationPlan.from_json(run.path(PLAN_FILE).read_text()).prompt_price
 
@@ -227,7 +227,7 @@ def held(scripted, tmp_path, adapter_files):
     def hold(reply):
         scripted(reply)
         with Run.open(tmp_path / "run", recipe) as run:
-            return asyncio.run(hold_contest(run, contest_of_file(recipe), watch=SilentRunObserver()))
+            return asyncio.run(hold_contest(run, contest_of_file(recipe), events=Events()))
 
     return hold
 

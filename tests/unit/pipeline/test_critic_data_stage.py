@@ -83,8 +83,8 @@ def test_the_summary_counts_examples_by_right_answers(stage):
         "cut off": 0,
         "no answer": 0,
     }
-    assert context.watch.progress[0] == (0, 22, "")
-    assert context.watch.progress[-1] == (22, 22, "")
+    assert context.events.progress_seen[0] == (0, 22, "")
+    assert context.events.progress_seen[-1] == (22, 22, "")
 
 
 def test_half_of_it_is_kept_to_the_byte_and_the_rest_comes_out_as_it_would_have(stage, opened, tiny, base):
@@ -100,7 +100,7 @@ def test_half_of_it_is_kept_to_the_byte_and_the_rest_comes_out_as_it_would_have(
     assert sorted(path.read_bytes().splitlines(keepends=True)) == sorted(lines)
     kept = {json.loads(line)["problem"] for line in lines[:11]}
     assert len(engines[1].requests) == 11 * 3
-    assert again.watch.progress[0] == (11, 22, "")
+    assert again.events.progress_seen[0] == (11, 22, "")
     questions = {one.id: one.question for one in read_problems(again.run).values()}
     asked = [base.tokenizer.decode(list(request.prompt_ids)) for request in engines[1].requests]
     assert not [name for name in kept if any(questions[name] in text for text in asked)]

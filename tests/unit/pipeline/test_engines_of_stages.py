@@ -24,7 +24,7 @@ from mada.recipe.sections import EngineSection, ModelSection
 def test_what_is_no_matter_of_course_is_said_before_it_starts(monkeypatch, around, says):
     monkeypatch.setattr(Hardware, "detect", classmethod(lambda cls: around))
     said = []
-    choice = chosen_engine(EngineSection(), ModelSection(name="mada-nano"), window=1024, alone=False, noted=said.append)
+    choice = chosen_engine(EngineSection(), ModelSection(name="mada-nano"), window=1024, alone=False, log=said.append)
     assert [text.startswith(start) for text, start in zip(said, says, strict=True)] == [True] * len(says)
     assert all(text.endswith("; it starts in a minute or two") == (choice.kind == "vllm") for text in said)
 
@@ -53,5 +53,5 @@ def test_rows_that_are_missing_are_noted(monkeypatch, dtype, slots, rows, notes)
         device=torch.device("cuda"), dtype=dtype, config=config, num_parameters=lambda: parameters
     )
     said = []
-    local_engine(EngineSection(rows=rows), model, None, window=64, alone=False, noted=said.append)
+    local_engine(EngineSection(rows=rows), model, None, window=64, alone=False, log=said.append)
     assert said == [f"only {slots} rows fit, because something else holds memory of the GPU"] * notes

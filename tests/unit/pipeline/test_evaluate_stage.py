@@ -93,9 +93,9 @@ def test_every_system_answers_every_problem_with_every_seed_once(stage, engines)
     assert len(lines_of(context, "samples")) == len(engines[0].requests)
     trained = [folder.rpartition("/")[2] for folder in engines[0].trained]
     assert sorted(trained) == sorted(f"{role}-{number}" for role in ("generator", "critic") for number in (1, 2, 3))
-    assert context.watch.progress[0] == (0, 72, "")
-    assert context.watch.progress[-1] == (72, 72, "mada 100.0% right")
-    assert [done for done, _, _ in context.watch.progress] == list(range(73)), "recorded one by one"
+    assert context.events.progress_seen[0] == (0, 72, "")
+    assert context.events.progress_seen[-1] == (72, 72, "mada 100.0% right")
+    assert [done for done, _, _ in context.events.progress_seen] == list(range(73)), "recorded one by one"
 
 
 def test_accuracies_are_those_of_the_seats(stage):
@@ -238,7 +238,7 @@ def test_half_of_it_is_kept_and_nothing_is_done_twice(stage, engines):
     summary = asyncio.run(evaluate(again))
     assert (summary["questions"], summary["accuracy of the reference"]) == (8, 1.0)
     assert len(engines[-1].requests) == asked - kept, "what was sampled is not sampled again"
-    assert again.watch.progress[0][:2] == (10, 72)
+    assert again.events.progress_seen[0][:2] == (10, 72)
     for name in names:
         assert sorted(files[name].read_bytes().splitlines(keepends=True)) == sorted(whole[name]), name
     assert files["scores"].read_bytes().startswith(b"".join(whole["scores"][:10]))

@@ -106,7 +106,7 @@ def test_what_was_answered_is_not_asked_again(stage, opened, tiny, base):
     assert asyncio.run(screen(again)) == summary
     assert sorted(path.read_bytes().splitlines(keepends=True)) == sorted(lines)
     assert len(asked_of(engines[1], base, read_problems(again.run))) == 11 * 5
-    assert again.watch.progress[0] == (7, 18, "")
+    assert again.events.progress_seen[0] == (7, 18, "")
 
 
 def test_a_run_that_borrows_generators_borrows_what_they_were_chosen_by(stage, opened, tiny, seated, scripted):

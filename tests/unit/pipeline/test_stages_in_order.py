@@ -89,16 +89,16 @@ RESULTS = sorted(
 @pytest.mark.parametrize("name", RESULTS)
 def test_one_flipped_bit_in_a_finished_stages_result_is_named(tiny, opened, pretended, name):
     context = opened(tiny(*ALL))
-    run_recipe(context.run, context.recipe, watch=context.watch)
-    run_recipe(context.run, context.recipe, watch=context.watch)
+    run_recipe(context.run, context.recipe, events=context.events)
+    run_recipe(context.run, context.recipe, events=context.events)
     file = context.run.path(name)
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
     with pytest.raises(RunError, match=f"{name} is damaged"):
-        run_recipe(context.run, context.recipe, watch=context.watch)
+        run_recipe(context.run, context.recipe, events=context.events)
     [stage] = [stage for stage, files in FILES.items() if name in files]
-    run_recipe(context.run, context.recipe, watch=context.watch, first=stage)
+    run_recipe(context.run, context.recipe, events=context.events, first=stage)
 
 
 class RefersToItself:
@@ -120,7 +120,7 @@ def test_what_a_stage_had_in_memory_is_gone_when_the_next_begins(tiny, opened, m
     context = opened(tiny())
     gc.disable()
     try:
-        run_recipe(context.run, context.recipe, watch=context.watch, last="critics")
+        run_recipe(context.run, context.recipe, events=context.events, last="critics")
     finally:
         gc.enable()
     assert alive == [False] * 4
@@ -128,12 +128,12 @@ def test_what_a_stage_had_in_memory_is_gone_when_the_next_begins(tiny, opened, m
 
 def test_stages_run_in_order_and_finished_ones_are_skipped(tiny, opened, pretended):
     context = opened(tiny(*ALL))
-    run_recipe(context.run, context.recipe, watch=context.watch, last="critic-data")
+    run_recipe(context.run, context.recipe, events=context.events, last="critic-data")
     assert pretended == ["split", "screen", "generators", "critic-data"]
-    assert context.watch.stages[:3] == ["split 1/4", "split done", "screen 2/4"]
-    run_recipe(context.run, context.recipe, watch=context.watch)
+    assert context.events.stages[:3] == ["split 1/4", "split done", "screen 2/4"]
+    run_recipe(context.run, context.recipe, events=context.events)
     assert pretended == list(NAMES)
-    assert context.watch.stages[8:14] == [
+    assert context.events.stages[8:14] == [
         "split skipped",
         "screen skipped",
         "generators skipped",
@@ -147,11 +147,11 @@ def test_stages_run_in_order_and_finished_ones_are_skipped(tiny, opened, pretend
 @pytest.mark.parametrize("first", NAMES)
 def test_a_stage_that_is_done_again_forgets_itself_and_all_after_it_and_nothing_before(tiny, opened, pretended, first):
     context = opened(tiny(*ALL))
-    run_recipe(context.run, context.recipe, watch=context.watch)
+    run_recipe(context.run, context.recipe, events=context.events)
     context.run.write_text("notes.txt", "mine")
     context.run.write_text("adapters/borrowed/x", "mine")
     before, marks = ages(context.run), {mark.name: mark.ended_at for mark in context.run.finished_stages()}
-    run_recipe(context.run, context.recipe, watch=context.watch, first=first, last=first)
+    run_recipe(context.run, context.recipe, events=context.events, first=first, last=first)
     place = NAMES.index(first)
     assert pretended[7:] == [first]
     assert [mark.name for mark in context.run.finished_stages()] == list(NAMES[: place + 1])
@@ -166,16 +166,16 @@ def test_a_stage_that_is_done_again_forgets_itself_and_all_after_it_and_nothing_
 
 def test_a_stage_begins_without_its_own_old_files(tiny, opened, pretended):
     context = opened(tiny(*ALL))
-    run_recipe(context.run, context.recipe, watch=context.watch)
+    run_recipe(context.run, context.recipe, events=context.events)
     context.run.write_text("critics/checkpoints/old", "of the last time")
-    run_recipe(context.run, context.recipe, watch=context.watch, first="critics")
+    run_recipe(context.run, context.recipe, events=context.events, first="critics")
     assert not context.run.path("critics/checkpoints/old").exists()
     assert pretended[7:] == ["critics", "evaluate", "report"]
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_forgotten(tiny, opened, pretended):
     context = opened(tiny(*ALL))
-    run_recipe(context.run, context.recipe, watch=context.watch)
+    run_recipe(context.run, context.recipe, events=context.events)
     before = ages(context.run)
     for first, last, complaint in [
         ("critics", "split", "split comes before critics"),
@@ -183,17 +183,17 @@ def test_what_cannot_be_done_is_refused_before_anything_is_forgotten(tiny, opene
         ("split", "nonsense", "'nonsense' is no stage"),
     ]:
         with pytest.raises(RunError, match=complaint):
-            run_recipe(context.run, context.recipe, watch=context.watch, first=first, last=last)
+            run_recipe(context.run, context.recipe, events=context.events, first=first, last=last)
     assert ages(context.run) == before
     assert len(context.run.finished_stages()) == 7
 
 
 def test_gaps_are_refused_with_what_to_do_about_them(tiny, opened, pretended):
     context = opened(tiny(*ALL))
-    run_recipe(context.run, context.recipe, watch=context.watch, last="generators")
+    run_recipe(context.run, context.recipe, events=context.events, last="generators")
     before = [context.run.path(file).stat().st_mtime_ns for file in FILES["generators"]]
     with pytest.raises(RunError) as caught:
-        run_recipe(context.run, context.recipe, watch=context.watch, first="evaluate")
+        run_recipe(context.run, context.recipe, events=context.events, first="evaluate")
     assert str(caught.value) == (
         f"evaluate needs the stage critic-data, which is not finished in {context.run.folder}; "
         f"`mada run --run {context.run.folder} --until critics` does it"
@@ -224,6 +224,6 @@ def test_a_stage_that_fails_leaves_no_mark_and_the_next_does_not_begin(tiny, ope
     ]
     monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(broken))
     with pytest.raises(RunError, match="the disk is full"):
-        run_recipe(context.run, context.recipe, watch=context.watch)
+        run_recipe(context.run, context.recipe, events=context.events)
     assert pretended == list(NAMES[:5])
     assert [mark.name for mark in context.run.finished_stages()] == list(NAMES[:5])
