@@ -15,7 +15,7 @@ from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score, Transcript
 from mada.report.document import Cell, Column, Section, Shade, Table, paragraph, row
-from mada.report.page.packing import packed
+from mada.report.page.debates import packed
 from mada.report.page.page import write_page
 
 FLAGS = (

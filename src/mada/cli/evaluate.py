@@ -339,11 +339,11 @@ def _following() -> Generator["Events"]:
 
 
 def _print_results(place: Path) -> None:
-    from mada.report.bill import bill_text
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
-    from mada.report.reading import read_bill, read_summary
-    from mada.report.sections.headline import headline_tables
+    from mada.report.reading import Source, read_summary
+    from mada.report.sections.results import headline_tables
+    from mada.report.sections.run import cost_lines
     from mada.run import StoredRun
 
     stored = StoredRun.read(place)
@@ -353,9 +353,9 @@ def _print_results(place: Path) -> None:
     for table in headline_tables(summary):
         screen.print()
         print_table(table, screen)
-    bill = read_bill(stored)
+    bill = Source.of(stored).bill
     if bill is not None:
         screen.print()
-        for line in bill_text(bill):
+        for line in cost_lines(bill):
             typer.echo(line)
     typer.echo(f"\nreport: {place / PAGE_FILE}")

@@ -196,7 +196,7 @@ def _print_results(folder: Path, shown: Path) -> None:
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
     from mada.report.reading import read_summary
-    from mada.report.sections.headline import headline_tables
+    from mada.report.sections.results import headline_tables
     from mada.run import StoredRun
 
     stored = StoredRun.read(folder)

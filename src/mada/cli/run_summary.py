@@ -12,8 +12,8 @@ from mada.text import counted, duration, printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mada.report.figures.data import TrainingCurve
     from mada.report.reading import Source
+    from mada.report.training import TrainingCurve
     from mada.run import StoredRun
 
 WIDEST = 48
@@ -22,8 +22,8 @@ WIDEST = 48
 
 def print_run(run: "StoredRun", folder: Path, screen: "Console") -> None:
     """Print the essentials of a run."""
+    from mada.report.publishing import title_of
     from mada.report.reading import Source
-    from mada.report.run_report import title_of
     from mada.report.training import finished_training_warnings
 
     source = Source.of(run)
@@ -41,13 +41,11 @@ def print_run(run: "StoredRun", folder: Path, screen: "Console") -> None:
 
 
 def _print_training(source: "Source", screen: "Console") -> None:
-    from mada.report.figures.training import training_figure
+    from mada.report.training import read_curves
 
-    figure = training_figure([source])
-    if figure is None:
-        return
-    for role in dict.fromkeys(curve.role for curve in figure.curves):
-        curves = [curve for curve in figure.curves if curve.role == role]
+    all_curves = read_curves(source.run)
+    for role in dict.fromkeys(curve.role for curve in all_curves):
+        curves = [curve for curve in all_curves if curve.role == role]
         values = [point.value for curve in curves for point in curve.rollouts]
         low, high = min(values, default=0.0), max(values, default=0.0)
         steps = max((point.step for curve in curves for point in curve.rollouts), default=0)
@@ -74,7 +72,7 @@ def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
     from mada.evaluation.summary import summary_of
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
-    from mada.report.sections.headline import headline_sentence, headline_tables
+    from mada.report.sections.results import headline_sentence, headline_tables
 
     screen.print()
     if source.grid is None:

@@ -1,118 +1,106 @@
 """Several runs side by side: the same systems in rows, a group of columns for every run.
 
-The first run is what the others are held against. Two runs can be compared where they were asked the same problems;
-where they were not, their numbers stand beside each other and no difference is shown.
+The others are compared with the first run. Where two runs were asked different problems, their numbers stand beside
+each other without a difference.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import takewhile
-from typing import cast
+from typing import Self
 
 from mada.difference import ABSENT
 from mada.evaluation.statistics import welch
 from mada.evaluation.summary import Summary, SystemSummary, summary_of
-from mada.report.document import Block, Cell, Column, Section, Table, paragraph, row
-from mada.report.figures.data import (
-    AdvantagesFigure,
-    CriticsFigure,
-    FlowFigure,
-    PairsFigure,
-    ParametersFigure,
-    TokensFigure,
-    TrainingFigure,
-)
-from mada.report.numbering import numbered_titles
-from mada.report.numbers import NOTHING, points_text, share_text
-from mada.report.reading import ROLES, Source
-from mada.report.sections.entries import SPREAD, accuracy, difference, figure_place
-from mada.report.training import TrainingOutcome, read_outcomes
-from mada.run.environment import Hardware
+from mada.report.document import Block, Cell, Section, Table, columns, paragraph, row
+from mada.report.figures import figure
+from mada.report.numbers import NOTHING, numbered_titles, points_text, share_text
+from mada.report.reading import Source
+from mada.report.sections import SPREAD, accuracy, difference
+from mada.report.training import ROLES, TrainingOutcome, read_outcomes
 from mada.text import counted, duration
 
 LONGEST_VALUE = 60
 CONTEXT = 12
-"""Characters shown before the place where long values begin to differ."""
+"""Characters shown before the first difference of long values."""
 
 
-def comparison_sections(sources: Sequence[Source]) -> list[Section]:
-    """Return the sections of a report on several runs."""
-    compared = [_Compared(source) for source in sources]
-    sections = [_results(compared), _debating(compared), _training(compared), _runs(compared)]
-    return [section for section in sections if section.blocks]
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """A run with what its scores say, worked out once."""
-
+@dataclass(frozen=True, slots=True)
+class _Run:
     source: Source
+    summary: Summary | None
+    systems: Mapping[str, SystemSummary]
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        summary = None if source.grid is None else summary_of(source.grid)
+        return cls(source, summary, {one.system.name: one for one in summary.systems} if summary else {})
 
     @property
     def title(self) -> str:
         return self.source.title
 
-    @cached_property
-    def summary(self) -> Summary | None:
-        return None if self.source.grid is None else summary_of(self.source.grid)
-
-    @cached_property
-    def systems(self) -> Mapping[str, SystemSummary]:
-        return {} if self.summary is None else {one.system.name: one for one in self.summary.systems}
-
-    def was_asked_the_same_as(self, other: "_Compared") -> bool:
-        """Whether differences between the two say anything about the systems."""
+    def is_comparable(self, other: "_Run") -> bool:
+        """Whether both were asked the same problems, so that differences say something about the systems."""
         own, others = self.source.grid, other.source.grid
         return own is not None and others is not None and dict(own.problems) == dict(others.problems)
 
 
-def _results(compared: Sequence[_Compared]) -> Section:
-    names = _names(compared)
-    if not names:
+def comparison_sections(sources: Sequence[Source]) -> list[Section]:
+    """Return the sections of a report on several runs."""
+    runs = [_Run.of(source) for source in sources]
+    titles = numbered_titles(source.grid.plan for source in sources if source.grid)
+    sections = (_results(runs, titles), _debating(runs, titles), _training(sources), _provenance(sources))
+    return [section for section in sections if section is not None]
+
+
+def _results(runs: Sequence[_Run], titles: Mapping[str, str]) -> Section:
+    if not titles:
         return Section("results", "Results", (paragraph("None of these runs has been evaluated yet."),))
-    blocks: list[Block] = [_accuracies(compared, names), figure_place(TokensFigure), figure_place(ParametersFigure)]
-    if any(len(run.summary.benchmarks) > 1 for run in compared if run.summary):
-        blocks.append(_by_benchmark(compared, names))
-    blocks.append(figure_place(PairsFigure))
-    return Section("results", "Results", tuple(blocks))
+    blocks: list[Block] = [_accuracies(runs, titles), figure("tokens"), figure("parameters")]
+    if any(len(run.summary.benchmarks) > 1 for run in runs if run.summary):
+        blocks.append(_by_benchmark(runs, titles))
+    return Section("results", "Results", (*blocks, figure("pairs")))
 
 
-def _accuracies(compared: Sequence[_Compared], names: Mapping[str, str]) -> Table:
-    first = compared[0]
-    columns = [Column("system", "text")]
-    for run in compared:
-        headings = ["verdict", *(["difference"] if run is not first else []), "mean", "tokens"]
-        columns += [Column(heading, group=run.title) for heading in headings]
+def _accuracies(runs: Sequence[_Run], titles: Mapping[str, str]) -> Table:
+    first, *others = runs
+    headings = [*columns("system", kind="text"), *columns("verdict", "mean", "tokens", group=first.title)]
+    for run in others:
+        headings += columns("verdict", "difference", "mean", "tokens", group=run.title)
     rows = tuple(
-        row(title, [cell for run in compared for cell in _measured(run, name, first=first)])
-        for name, title in names.items()
+        row(title, [cell for run in runs for cell in _measured(run, name, first)]) for name, title in titles.items()
     )
-    spread = f"; {SPREAD}" if any(len(run.summary.seeds) > 1 for run in compared if run.summary) else ""
+    spread = f"; {SPREAD}" if any(len(run.summary.seeds) > 1 for run in runs if run.summary) else ""
     notes = [
         f"Percent, mean over seeds{spread}. verdict: the system's one answer; mean: the answers of its last round, one "
-        "by one; tokens: generated per question.",
-        *([_what_differences_are(first)] if any(run.was_asked_the_same_as(first) for run in compared[1:]) else []),
-        *_measured_on(compared),
+        "by one; tokens: generated per question."
     ]
-    return Table("runs-accuracy", "Accuracy and cost in every run", tuple(columns), (rows,), tuple(notes))
+    if any(run.is_comparable(first) for run in others):
+        notes.append(
+            f"difference: verdict against verdict, in points above the same system of {first.title}, where both runs "
+            "were asked the same problems; one, two or three stars for p below .05, .01 and .001 in Welch's two-sided "
+            "t-test of the seeds' averages, not adjusted. The test knows only the seeds of the runs' evaluations, not "
+            "those of their training."
+        )
+    asked = {run.title: _asked(run) for run in runs}
+    if len(set(asked.values())) == 1:
+        notes.append(f"All runs: {asked[first.title]}.")
+    else:
+        notes += [f"{title}: {what}." for title, what in asked.items()]
+    if first.summary is None:
+        notes.append(f"Without results of {first.title} there are no differences.")
+    elif any(not run.is_comparable(first) for run in others if run.summary):
+        notes.append("Runs that were asked other problems than the first have no differences.")
+    return Table("runs-accuracy", "Accuracy and cost in every run", tuple(headings), (rows,), tuple(notes))
 
 
-def _what_differences_are(first: _Compared) -> str:
-    return (
-        f"difference: verdict against verdict, in points above the same system of {first.title}, where both runs were "
-        "asked the same problems; one, two or three stars for p below .05, .01 and .001 in Welch's two-sided t-test of "
-        "the seeds' averages, not adjusted. The test knows only the seeds of the runs' evaluations, not those of their "
-        "training."
-    )
-
-
-def _measured(run: _Compared, name: str, *, first: _Compared) -> Iterator[Cell]:
+def _measured(run: _Run, name: str, first: _Run) -> Iterator[Cell]:
     one, other = run.systems.get(name), first.systems.get(name)
     yield Cell(NOTHING if one is None else accuracy(one.verdict.average))
     if run is not first:
-        if one is None or other is None or not run.was_asked_the_same_as(first):
+        if one is None or other is None or not run.is_comparable(first):
             yield Cell(NOTHING)
         else:
             yield difference(welch(one.verdict.seed_averages, other.verdict.seed_averages))
@@ -120,21 +108,7 @@ def _measured(run: _Compared, name: str, *, first: _Compared) -> Iterator[Cell]:
     yield Cell(NOTHING if one is None else f"{one.tokens:,.0f}")
 
 
-def _measured_on(compared: Sequence[_Compared]) -> Iterator[str]:
-    """Say what each run was measured on, once where it is the same for all."""
-    said = {run.title: _asked(run) for run in compared}
-    if len(set(said.values())) == 1:
-        yield f"All runs: {next(iter(said.values()))}."
-    else:
-        yield from (f"{title}: {what}." for title, what in said.items())
-    first, *others = compared
-    if first.summary is None:
-        yield f"Without results of {first.title} there are no differences."
-    elif any(not run.was_asked_the_same_as(first) for run in others if run.summary):
-        yield "Runs that were asked other problems than the first have no differences."
-
-
-def _asked(run: _Compared) -> str:
+def _asked(run: _Run) -> str:
     left_out = run.source.left_out
     if run.summary is None:
         return "no seed is finished yet" if left_out else "not evaluated yet"
@@ -143,67 +117,53 @@ def _asked(run: _Compared) -> str:
     return f"{counted(len(run.summary.seeds), 'seed')}{unfinished}; {problems}"
 
 
-def _by_benchmark(compared: Sequence[_Compared], names: Mapping[str, str]) -> Table:
-    columns = [Column("system", "text")]
-    evaluated = [run for run in compared if run.summary is not None]
-    for run in evaluated:
-        assert run.summary is not None
-        columns += [Column(benchmark, group=run.title) for benchmark in run.summary.benchmarks]
+def _by_benchmark(runs: Sequence[_Run], titles: Mapping[str, str]) -> Table:
+    asked = [(run, name) for run in runs if run.summary for name in run.summary.benchmarks]
+    headings = [column for run, name in asked for column in columns(name, group=run.title)]
+    rows = tuple(
+        row(
+            title,
+            [
+                accuracy(run.systems[name].verdict.benchmarks[one]) if name in run.systems else NOTHING
+                for run, one in asked
+            ],
+        )
+        for name, title in titles.items()
+    )
+    all_columns = (*columns("system", kind="text"), *headings)
+    return Table("runs-benchmarks", "Right verdicts on every benchmark", all_columns, (rows,))
 
-    def cells(name: str) -> Iterator[str]:
-        for run in evaluated:
-            assert run.summary is not None
-            one = run.systems.get(name)
-            for benchmark in run.summary.benchmarks:
-                yield NOTHING if one is None else accuracy(one.verdict.benchmarks[benchmark])
 
-    rows = tuple(row(title, list(cells(name))) for name, title in names.items())
-    return Table("runs-benchmarks", "Right verdicts on every benchmark", tuple(columns), (rows,))
-
-
-def _debating(compared: Sequence[_Compared]) -> Section:
-    debates = {
-        name: title
-        for name, title in _names(compared).items()
-        if any(run.systems[name].improves is not None for run in compared if name in run.systems)
-    }
-    if not debates:
-        return Section("debating", "What debating changed", ())
-    columns = [Column("debate", "text")]
-    for run in compared:
-        columns += [Column(heading, group=run.title) for heading in ("improves", "damages", "tied votes")]
-
-    def cells(name: str) -> Iterator[str]:
-        for run in compared:
-            one = run.systems.get(name)
-            yield from ([NOTHING] * 3 if one is None else map(share_text, (one.improves, one.damages, one.ties)))
-
-    rows = tuple(row(title, list(cells(name))) for name, title in debates.items())
+def _debating(runs: Sequence[_Run], titles: Mapping[str, str]) -> Section | None:
+    rows: list[tuple[Cell, ...]] = []
+    for name, title in titles.items():
+        found = [run.systems.get(name) for run in runs]
+        if any(one is not None and one.improves is not None for one in found):
+            shares = [(None,) * 3 if one is None else (one.improves, one.damages, one.ties) for one in found]
+            rows.append(row(title, [share_text(share) for of_run in shares for share in of_run]))
+    if not rows:
+        return None
+    headings = [column for run in runs for column in columns("improves", "damages", "tied votes", group=run.title)]
     note = (
         "Percent of all questions. improves, damages: the vote of the first round is wrong and the verdict right, and "
         "the other way round."
     )
-    table = Table("runs-debating", "What critics improve and damage", tuple(columns), (rows,), (note,))
-    blocks = table, figure_place(FlowFigure), figure_place(CriticsFigure)
-    return Section("debating", "What debating changed", blocks)
+    all_columns = (*columns("debate", kind="text"), *headings)
+    table = Table("runs-debating", "What critics improve and damage", all_columns, (tuple(rows),), (note,))
+    return Section("debating", "What debating changed", (table, figure("flow"), figure("critics")))
 
 
-def _training(compared: Sequence[_Compared]) -> Section:
-    outcomes = {
-        run.title: {one.agent: one for role in ROLES for one in read_outcomes(run.source.run, role)} for run in compared
-    }
-    agents = list(dict.fromkeys(agent for found in outcomes.values() for agent in found))
+def _training(sources: Sequence[Source]) -> Section | None:
+    outcomes = [{one.agent: one for role in ROLES for one in read_outcomes(source.run, role)} for source in sources]
+    agents = list(dict.fromkeys(agent for found in outcomes for agent in found))
     if not agents:
-        return Section("training", "Training", ())
-    headings = ("first", "best", "gain")
-    columns = [Column("agent", "text"), *(Column(head, group=title) for title in outcomes for head in headings)]
-    rows = tuple(
-        row(agent, [cell for found in outcomes.values() for cell in _outcome(found.get(agent))]) for agent in agents
-    )
+        return None
+    headings = [column for source in sources for column in columns("first", "best", "gain", group=source.title)]
+    rows = tuple(row(agent, [cell for found in outcomes for cell in _outcome(found.get(agent))]) for agent in agents)
     note = "Accuracy on the validation set in percent. The best adapter is chosen by this very set, which flatters it."
-    table = Table("runs-training", "Training", tuple(columns), (rows,), (note,))
-    blocks = table, figure_place(TrainingFigure), figure_place(AdvantagesFigure)
-    return Section("training", "Training", blocks)
+    all_columns = (*columns("agent", kind="text"), *headings)
+    table = Table("runs-training", "Training", all_columns, (rows,), (note,))
+    return Section("training", "Training", (table, figure("training"), figure("advantages")))
 
 
 def _outcome(one: TrainingOutcome | None) -> list[str]:
@@ -213,70 +173,52 @@ def _outcome(one: TrainingOutcome | None) -> list[str]:
     return [share_text(first), share_text(best), points_text(best - first)]
 
 
-def _runs(compared: Sequence[_Compared]) -> Section:
+def _provenance(sources: Sequence[Source]) -> Section:
     """Return what the runs are, and every field in which their recipes differ."""
-    columns = [Column("", "text"), *(Column(run.title, "text") for run in compared)]
-    facts = {
-        "recipe": [str(run.source.run.manifest.recipe.get("name", NOTHING)) for run in compared],
-        "seed": [str(run.source.run.manifest.seed) for run in compared],
-        "begun": [f"{run.source.run.manifest.started_at:%Y-%m-%d %H:%M} UTC" for run in compared],
-        "time of its stages": [
-            duration(sum(mark.seconds for mark in run.source.run.finished_stages())) for run in compared
-        ],
-        "machine": [_machine(run.source.run.manifest.sessions[-1].hardware) for run in compared],
-    }
-    rows = tuple(row(name, values) for name, values in facts.items())
-    blocks: list[Block] = [Table("runs", "The runs", tuple(columns), (rows,))]
-    found = _fields([run.source.run.manifest.recipe for run in compared])
-    fields = tuple(row(key, list(_shown(values))) for key, values in found)
-    if fields:
-        blocks.append(Table("runs-recipes", "Where the recipes differ", tuple(columns), (fields,)))
+    headings = columns("", *(source.title for source in sources), kind="text")
+    facts: list[tuple[str, ...]] = []
+    for source in sources:
+        manifest = source.run.manifest
+        hardware = manifest.sessions[-1].hardware
+        facts.append(
+            (
+                str(manifest.recipe.get("name", NOTHING)),
+                str(manifest.seed),
+                f"{manifest.started_at:%Y-%m-%d %H:%M} UTC",
+                duration(sum(mark.seconds for mark in source.run.finished_stages())),
+                ", ".join([hardware.cpu, *(gpu.name for gpu in hardware.gpus)]),
+            )
+        )
+    names = ("recipe", "seed", "begun", "time of its stages", "machine")
+    rows = tuple(row(name, values) for name, values in zip(names, zip(*facts, strict=True), strict=True))
+    recipes = [dict(_fields(source.run.manifest.recipe)) for source in sources]
+    fields = {key: [recipe.get(key, ABSENT) for recipe in recipes] for recipe in recipes for key in recipe}
+    differing = tuple(row(key, _shown(values)) for key, values in fields.items() if _differ(values))
+    differences: Block = paragraph("The recipes are the same.")
+    if differing:
+        differences = Table("runs-recipes", "Where the recipes differ", headings, (differing,))
+    return Section("provenance", "The runs", (Table("runs", "The runs", headings, (rows,)), differences))
+
+
+def _fields(value: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the values of a recipe, nested ones by keys with dots."""
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from _fields(inner, f"{key}.{name}" if key else str(name))
     else:
-        blocks.append(paragraph("The recipes are the same."))
-    return Section("making", "The runs", tuple(blocks))
+        yield key, value
 
 
-def _machine(hardware: Hardware) -> str:
-    return ", ".join([hardware.cpu, *(gpu.name for gpu in hardware.gpus)])
-
-
-def _fields(values: Sequence[object], key: str = "") -> Iterator[tuple[str, Sequence[object]]]:
-    """Yield every field that is not the same in all recipes, with its value in each, nested ones by keys with dots.
-
-    A field that one recipe lacks, or a list that is longer in one, is shown as a whole, of all recipes; what then
-    differs within those that have the field comes after it.
-    """
-    first, *others = values
-    present = [value for value in values if value is not ABSENT]
-    if 1 < len(present) < len(values):
-        yield key, values
-        for inner_key, inner in _fields(present, key):
-            if inner_key != key:
-                rest = iter(inner)
-                yield inner_key, [value if value is ABSENT else next(rest) for value in values]
-    elif all(isinstance(value, dict) for value in values):
-        mappings = cast("Sequence[dict[str, object]]", values)
-        for name in dict.fromkeys(name for mapping in mappings for name in mapping):
-            inner = [mapping.get(name, ABSENT) for mapping in mappings]
-            yield from _fields(inner, f"{key}.{name}" if key else name)
-    elif all(isinstance(value, list) for value in values) and len({len(cast("list[object]", v)) for v in values}) == 1:
-        for place, inner in enumerate(zip(*cast("Sequence[list[object]]", values), strict=True)):
-            yield from _fields(inner, f"{key}[{place}]")
+def _differ(values: Sequence[object]) -> bool:
     # As in JSON, 1 equals 1.0 and not true.
-    elif any(first != other or isinstance(first, bool) != isinstance(other, bool) for other in others):
-        yield key, values
+    first, *others = values
+    return any(first != other or isinstance(first, bool) != isinstance(other, bool) for other in others)
 
 
-def _shown(values: Sequence[object]) -> Iterator[str]:
-    """Yield values as JSON, long ones cut off; where all begin alike, their beginnings are left out too."""
+def _shown(values: Sequence[object]) -> list[str]:
+    """Return values as JSON, long ones cut off; of long ones a common beginning is left out too."""
     texts = [ABSENT.value if value is ABSENT else json.dumps(value, ensure_ascii=False) for value in values]
-    alike = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
-    start = max(0, alike - CONTEXT) if max(map(len, texts)) > LONGEST_VALUE else 0
-    for text in texts:
-        shown = f"…{text[start:]}" if start else text
-        yield shown if len(shown) <= LONGEST_VALUE else f"{shown[: LONGEST_VALUE - 1]}…"
-
-
-def _names(compared: Sequence[_Compared]) -> dict[str, str]:
-    """Return the numbered titles of all runs' systems by name."""
-    return numbered_titles(run.source.grid.plan for run in compared if run.source.grid)
+    same = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
+    start = max(0, same - CONTEXT) if max(map(len, texts)) > LONGEST_VALUE else 0
+    shown = [f"…{text[start:]}" if start else text for text in texts]
+    return [text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…" for text in shown]

@@ -1,10 +1,10 @@
 """A report as a value: sections of paragraphs, tables, figures and listings, which forms turn into text.
 
 Everything in it is plain text, whoever wrote it: models, data sets and recipes included. The forms (Markdown, LaTeX,
-HTML, terminal) make every character stand for itself, so nothing that is shown is ever obeyed.
+HTML, terminal) escape every character, so nothing that is shown is ever interpreted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +14,7 @@ Colour = Literal["green", "red", "gray"]
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A cell's background: so many percent of a colour over light gray (see `paper.shading` for the rule)."""
+    """A cell's background: so many percent of a colour over light gray (see `paper.matrices` for the rule)."""
 
     colour: Colour
     intensity: int
@@ -22,7 +22,7 @@ class Shade:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as people read it: `41.9(3)`, `−5.2(5)`, `<0.001`, `1.10e8`, or a name; stars apart, to be raised."""
+    """A cell as people read it: `41.9(3)`, `−5.2(5)`, `<0.001`, `1.10e8`, or a name; stars are superscripts."""
 
     text: str
     stars: str = ""
@@ -31,10 +31,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's heading; numbers stand under each other at the right, text at the left.
-
-    Neighbouring columns of one `group` have its name above their headings.
-    """
+    """A column: its heading, which neighbouring columns of one `group` have below the group's name, and its kind."""
 
     heading: str
     kind: Literal["number", "text"] = "number"
@@ -46,9 +43,9 @@ Row = tuple[Cell, ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: rows in groups with a rule between them, and notes below that say what the numbers are.
+    """A table: groups of rows with a rule between them, a cell for every column, and notes below.
 
-    `name` is for files and links, `title` for people. Every row has a cell for every column.
+    `name` is for files and links, `title` for people.
     """
 
     name: str
@@ -65,21 +62,21 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A name within a paragraph that is meant letter by letter."""
+    """A name within a paragraph, set in a fixed-width font."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Strong:
-    """Words within a paragraph that stand out."""
+    """Bold words within a paragraph."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Running text; plain strings, names and strong words one after the other."""
+    """Running text: plain strings, names and bold words one after the other."""
 
     spans: tuple[str | Code | Strong, ...]
 
@@ -94,7 +91,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Text that keeps its lines: what a model said, a recipe, a command; a long one is folded under its `summary`."""
+    """Text that keeps its lines: a reply, a recipe, a command; with a `summary` it can be folded."""
 
     text: str
     summary: str = ""
@@ -102,7 +99,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """The place of a figure, by its name; forms that cannot draw show the picture file or nothing."""
+    """The place of a figure, by its name; forms that cannot draw link to its file or leave it out."""
 
     name: str
     title: str
@@ -113,7 +110,7 @@ Block = Paragraph | Table | Heading | Listing | Figure
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Part of a report; `name` is what links to it say, and `only` keeps it out of the text or off the page."""
+    """Part of a report; `name` is its anchor, and `only` keeps it out of the text or off the page."""
 
     name: str
     title: str
@@ -126,6 +123,11 @@ def paragraph(*spans: str | Code | Strong) -> Paragraph:
     return Paragraph(spans)
 
 
-def row(title: str, cells: Sequence[str | Cell]) -> Row:
+def row(title: str, cells: Iterable[str | Cell]) -> Row:
     """Return a row of a title and its cells, where plain texts will do."""
     return Cell(title), *(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells)
+
+
+def columns(*headings: str, kind: Literal["number", "text"] = "number", group: str = "") -> tuple[Column, ...]:
+    """Return columns of one kind and group."""
+    return tuple(Column(heading, kind, group) for heading in headings)

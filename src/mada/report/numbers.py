@@ -1,7 +1,19 @@
-"""Numbers as people read them: shares in percent, differences in points, p-values, times."""
+"""Numbers as people read them: shares in percent, differences in points, p-values; and the numbers of systems."""
+
+from collections.abc import Iterable
+
+from mada.evaluation.plan import EvaluationPlan
 
 NOTHING = "–"
 REFERENCE = "reference"
+
+
+def numbered_titles(plans: Iterable[EvaluationPlan]) -> dict[str, str]:
+    """Return the titles of shown systems by name, each with the number that it has in all tables and figures."""
+    titles: dict[str, str] = {}
+    for system in (system for plan in plans for system in plan.systems if system.shown):
+        titles.setdefault(system.name, f"{len(titles) + 1} {system.title}")
+    return titles
 
 
 def share_text(share: float | None) -> str:
@@ -11,32 +23,27 @@ def share_text(share: float | None) -> str:
 
 def points_text(difference: float) -> str:
     """Return a difference of shares in percentage points, with its sign: `−5.2`."""
-    # Adding 0.0 turns the −0.0 of a tiny negative difference into 0.0.
-    return f"{round(100 * difference, 1) + 0.0:+.1f}".replace("-", "−")
+    return _number_text(difference, digits=1, signed=True)
 
 
 def spread_text(share: float, error: float | None, *, signed: bool = False) -> str:
     """Return a share in percent with its standard error: `28.4 ± 1.3`, `+2.0 ± 0.5`, `72.81 ± 0.19`."""
-    number, digits = _number_text(share, error, signed=signed)
+    digits = _digits(error)
+    number = _number_text(share, digits=digits, signed=signed)
     return number if error is None else f"{number} ± {100 * error:.{digits}f}"
 
 
 def uncertain_text(share: float, error: float | None, *, signed: bool = False) -> str:
-    """Return a share in percent with its standard error the way the paper writes it: `41.9(3)`, `28.4(1.3)`, `+2.0(5)`.
+    """Return a share in percent with its standard error as the paper writes it: `41.9(3)`, `28.4(1.3)`, `72.81(19)`.
 
-    An error below 1 counts in the last digit. Below 0.2 one digit of it would be coarse, so there are two: `72.81(19)`.
+    An error below 1 counts in the last digit. Below 0.2 one digit of it would be coarse, so there are two.
     """
-    number, digits = _number_text(share, error, signed=signed)
+    digits = _digits(error)
+    number = _number_text(share, digits=digits, signed=signed)
     if error is None:
         return number
     spread = f"{100 * error:.{digits}f}"
     return f"{number}({spread if float(spread) >= 1 else str(int(spread.replace('.', '')))})"
-
-
-def _number_text(share: float, error: float | None, *, signed: bool) -> tuple[str, int]:
-    """Return a share in percent and its decimals: one, or two where the error needs them."""
-    digits = 1 if error is None or 100 * error >= 0.195 else 2
-    return f"{round(100 * share, digits) + 0.0:{'+' if signed else ''}.{digits}f}".replace("-", "−"), digits
 
 
 def p_text(p: float | None) -> str:
@@ -52,12 +59,12 @@ def range_text(low: float | None, high: float | None) -> str:
 
 
 def count_text(number: float) -> str:
-    """Return a mean of counts, without a fraction where it is whole: `6`, `5.9`."""
+    """Return a mean of counts, without a fraction where it is an integer: `6`, `5.9`."""
     return f"{number:,.1f}".removesuffix(".0")
 
 
 def small_text(number: float | None) -> str:
-    """Return a small quantity with three digits that count, however small it is: `0.00412`."""
+    """Return a small quantity with three significant digits: `0.00412`."""
     if number is None:
         return NOTHING
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
@@ -66,3 +73,12 @@ def small_text(number: float | None) -> str:
 def quoted(title: str) -> str:
     """Return a title as it stands in a sentence."""
     return f"“{title}”"
+
+
+def _digits(error: float | None) -> int:
+    return 1 if error is None or 100 * error >= 0.195 else 2
+
+
+def _number_text(share: float, *, digits: int, signed: bool) -> str:
+    # Adding 0.0 turns the −0.0 of a tiny negative number into 0.0.
+    return f"{round(100 * share, digits) + 0.0:{'+' if signed else ''}.{digits}f}".replace("-", "−")

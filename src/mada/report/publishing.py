@@ -1,4 +1,4 @@
-"""Everything a report leaves on the disk, made of stored records alone: a page, a text, tables and figures as files.
+"""The report of a run or of several, made from stored records alone: what it says, and its files.
 
     report.html              the page: tables, charts, and every debate
     report.md                the same tables as text
@@ -6,38 +6,52 @@
     report/tables.tex        all of them in a document that compiles as it is
     report/figures/NAME.*    every figure as PDF, PNG and SVG
 
-Of one run this lies in its folder; of several in a folder of its own, and the page has more columns. Each file is
-replaced as a whole, and what an earlier report left that this one does not have is removed.
+The report of one run lies in its folder; that of several in a folder of its own. Each file is replaced atomically, and
+files of an earlier report that this one does not have are removed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mada.atomic import alone_in, explaining, remove_leftovers, replace_text
+from mada.evaluation.grid import LeftOut
+from mada.evaluation.summary import summary_of
 from mada.report.comparing import comparison_sections
-from mada.report.document import Paragraph, Section, Table, paragraph
-from mada.report.figures.gallery import figures_of
+from mada.report.document import Code, Paragraph, Section, Strong, Table, paragraph
 from mada.report.forms.html import html_table
 from mada.report.forms.latex import latex, latex_document
-from mada.report.forms.markdown import table_markdown
+from mada.report.forms.markdown import escaped, markdown, paragraph_markdown, table_markdown
 from mada.report.forms.terminal import table_text
-from mada.report.page.packing import packed
+from mada.report.page.debates import packed
 from mada.report.page.page import write_page
 from mada.report.paper import paper_tables
 from mada.report.reading import Source
-from mada.report.run_report import opening_of, report_text, sections_of, title_of
-from mada.report.sections.recipe import recipe_section
+from mada.report.sections.debates import examples_section, ledger_section
+from mada.report.sections.results import comparisons_section, headline_sentence, results_section, samples_section
+from mada.report.sections.run import (
+    costs_section,
+    critic_examples_section,
+    provenance_section,
+    recipe_section,
+    training_section,
+)
+from mada.report.training import finished_training_warnings
 from mada.run import StoredRun
 from mada.text import counted
 
 PAGE_FILE, TEXT_FILE, FOLDER = "report.html", "report.md", "report"
 ALL_TABLES = "tables.tex"
+NOT_EVALUATED = Section("results", "Results", (paragraph("This run has not been evaluated yet."),))
+
+OF_SCORES = (results_section, comparisons_section, ledger_section, samples_section)
+OF_RUN = (costs_section, training_section, critic_examples_section, examples_section, provenance_section)
+"""All sections in the order of the report: first those made from scores, then those that need the complete run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was written: the page and the text, and how many tables, figures and debates there are."""
+    """The files written, and how many tables, figures and debates they have."""
 
     page: Path
     text: Path
@@ -65,16 +79,13 @@ def publish_comparison(runs: Sequence[StoredRun], folder: Path) -> Published:
     """Write a report that compares runs into a folder."""
     sources = [Source.of(run, title=title) for run, title in zip(runs, distinct_titles(runs), strict=True)]
     *others, last = (source.title for source in sources)
-    names = f"{', '.join(others)} and {last}"
-    opening = [
-        paragraph(f"{counted(len(sources), 'run')} side by side; the first is what the others are held against.")
-    ]
-    return _publish(sources, folder, title=names, opening=opening, sections=comparison_sections(sources))
+    opening = [paragraph(f"{counted(len(sources), 'run')} side by side; the others are compared with the first.")]
+    title = f"{', '.join(others)} and {last}"
+    return _publish(sources, folder, title=title, opening=opening, sections=comparison_sections(sources))
 
 
 def distinct_titles(runs: Sequence[StoredRun]) -> list[str]:
-    """Return a name for every run, with as many of its folders as tell it from the others."""
-    # The root, which all have, tells nothing.
+    """Return a name for every run, with as many of its parent folders as tell it from the others."""
     folders = [run.folder.parts[1:] for run in runs]
     for depth in range(1, max(map(len, folders)) + 1):
         titles = ["/".join(parts[-depth:]) for parts in folders]
@@ -83,35 +94,85 @@ def distinct_titles(runs: Sequence[StoredRun]) -> list[str]:
     return [f"{run.folder.name} ({number})" for number, run in enumerate(runs, start=1)]
 
 
+def report_markdown(run: StoredRun, *, figures: Collection[str] = ()) -> str:
+    """Return the report of a run as Markdown, with links to these of its drawn figures."""
+    source = Source.of(run)
+    return _report_text(title_of(run), opening_of(source), sections_of(source), figures=figures)
+
+
+def sections_of(source: Source) -> list[Section]:
+    """Return all sections that the run has something to say in, in the order of the report."""
+    grid, left_out = source.grid, source.left_out
+    opening = [_unfinished(left_out)] if left_out else [] if grid else [NOT_EVALUATED]
+    of_scores = [] if grid is None else [make(grid) for make in OF_SCORES]
+    sections = [*opening, *of_scores, *(make(source) for make in OF_RUN)]
+    return [section for section in sections if section is not None]
+
+
+def title_of(run: StoredRun) -> str:
+    """Return the recipe's name, or the run's."""
+    recipe = run.manifest.recipe.get("name")
+    return recipe if isinstance(recipe, str) else run.manifest.name
+
+
+def opening_of(source: Source) -> list[Paragraph]:
+    """Return the lines under the title: the main result, warnings about training, and which run it is."""
+    manifest = source.run.manifest
+    about = paragraph(
+        "Run ",
+        Code(manifest.name),
+        f", seed {manifest.seed}, recipe ",
+        Code(manifest.recipe_digest[:12]),
+        f", begun {manifest.started_at:%Y-%m-%d %H:%M} UTC.",
+    )
+    headline = [paragraph(headline_sentence(summary_of(source.grid)))] if source.grid else []
+    warnings = [paragraph(Strong("Warning:"), f" {text}.") for text in finished_training_warnings(source.run)]
+    return [*headline, *warnings, about]
+
+
+def _unfinished(left_out: LeftOut) -> Section:
+    is_one = len(left_out.seeds) + len(left_out.systems) == 1
+    if left_out.systems:
+        reason = "not every question has been answered there yet"
+    else:
+        reason = f"not every system has answered every question with {'it' if is_one else 'them'} yet"
+    verb = "is" if is_one else "are"
+    text = f"The evaluation is not finished: {left_out} {verb} left out, because {reason}."
+    return Section("unfinished", "Not finished", (paragraph(text),))
+
+
+def _report_text(
+    title: str, opening: Sequence[Paragraph], sections: Sequence[Section], *, figures: Collection[str]
+) -> str:
+    parts = [f"# {escaped(title)}", *map(paragraph_markdown, opening)]
+    parts += [markdown(section, figures=figures) for section in sections if section.only != "page"]
+    return "\n\n".join(parts) + "\n"
+
+
 def _publish(
     sources: Sequence[Source], folder: Path, *, title: str, opening: Sequence[Paragraph], sections: Sequence[Section]
 ) -> Published:
-    with explaining(folder / PAGE_FILE):
+    # Loads matplotlib, which takes longer than everything else here.
+    from mada.report.figures.writing import figures_of, write_figures
+
+    page, text, own = folder / PAGE_FILE, folder / TEXT_FILE, folder / FOLDER
+    with explaining(page):
         folder.mkdir(parents=True, exist_ok=True)
     with alone_in(folder):
-        return _write(sources, folder, title=title, opening=opening, sections=sections)
-
-
-def _write(
-    sources: Sequence[Source], folder: Path, *, title: str, opening: Sequence[Paragraph], sections: Sequence[Section]
-) -> Published:
-    # Loads matplotlib, which takes longer than everything else here.
-    from mada.report.figures.writing import write_figures
-
-    remove_leftovers(folder / FOLDER)  # of a killed process; beside it a run may be writing
-    figures = figures_of(sources)
-    tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
-    # Without it, what lies in a folder that somebody chose is somebody's, whatever its name.
-    has_earlier_report = (folder / FOLDER / ALL_TABLES).is_file()
-    paths, drawings = write_figures(figures, folder / FOLDER / "figures")
-    written = [*paths, *_write_tables(tables, folder / FOLDER)]
-    if has_earlier_report:
-        _remove_others(folder / FOLDER, written)
-    replace_text(folder / TEXT_FILE, report_text(title, opening, sections, figures=set(drawings)))
-    shown = [section for section in sections if section.only != "text"]
-    with packed(sources, page=folder / PAGE_FILE) as debates:
-        write_page(folder / PAGE_FILE, title, shown, figures=drawings, debates=debates, lead=opening)
-        return Published(folder / PAGE_FILE, folder / TEXT_FILE, len(tables), len(figures), debates.count)
+        remove_leftovers(own)  # of a killed process; beside it a run may be writing
+        # Without an earlier report, files in a folder that somebody chose are not ours to remove.
+        has_earlier_report = (own / ALL_TABLES).is_file()
+        tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
+        figures = figures_of(sources)
+        paths, drawings = write_figures(figures, own / "figures")
+        paths += _write_tables(tables, own)
+        if has_earlier_report:
+            _remove_others(own, paths)
+        replace_text(text, _report_text(title, opening, sections, figures=set(drawings)))
+        shown = [section for section in sections if section.only != "text"]
+        with packed(sources, page=page) as debates:
+            write_page(page, title, shown, figures=drawings, debates=debates, lead=opening)
+            return Published(page, text, len(tables), len(figures), debates.count)
 
 
 def _write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
@@ -127,7 +188,7 @@ def _write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
 
 
 def _remove_others(folder: Path, written: Iterable[Path]) -> None:
-    """Remove files of an earlier report; only files, and only those in folders that are wholly ours."""
+    """Remove files of an earlier report: only files, and only in the folders of tables and figures."""
     kept = set(written)
     for part in ("tables", "figures"):
         for path in (folder / part).glob("*.*"):

@@ -1,8 +1,7 @@
-"""Reading a run for its report: scores, samples and times as they lie in its records; no model is needed."""
+"""Reading a run for its report: scores, samples, times and debates from its records; no model is needed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self, TypeVar
 
 from mada.evaluation.costs import Bill, bill_of
@@ -17,20 +16,19 @@ from mada.run import StoredRecords, StoredRun
 CRITIC_EXAMPLES = "critic-examples"
 ABLATIONS = "ablations"
 """The folder within a run that holds the evaluation of its ablations, itself a run."""
-ROLES = ("generators", "critics")
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A run that a report is about; `title` tells it from the others. What it has not come to yet is None or empty."""
+    """A run that a report is about; `title` tells it from others. What is not there yet is None or empty."""
 
     title: str
     run: StoredRun
     grid: Grid | None
     left_out: LeftOut
-    """With what the evaluation is not finished: it is not in the grid."""
+    """Seeds and systems whose evaluation is not finished; they are not in the grid."""
     ablations: Grid | None
     efforts: tuple[Effort, ...]
 
@@ -39,16 +37,11 @@ class Source:
         """Read what the run has."""
         folder = run.path(ABLATIONS)
         ablations, missing = _finished(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, LeftOut())
-        if missing.systems:  # a table of ablations without some of them would not say so
-            ablations = None
         run.check_results("evaluate")
         grid, left_out = _finished(run)
-        return cls(title or run.manifest.name, run, grid, left_out, ablations, tuple(_efforts(run)))
-
-    @property
-    def sampled(self) -> Sampled | None:
-        """What was sampled, counted in the samples; None where they were not kept."""
-        return Sampled.of(stored(self.run, SAMPLES, Sample)) if has_records(self.run, SAMPLES) else None
+        efforts = tuple(stored(run, EFFORT, Effort)) if has_records(run, EFFORT) else ()
+        # A table of some of the ablations would not say that others are missing.
+        return cls(title or run.manifest.name, run, grid, left_out, None if missing.systems else ablations, efforts)
 
     @property
     def price_per_hour(self) -> float | None:
@@ -58,13 +51,15 @@ class Source:
 
     @property
     def bill(self) -> Bill | None:
-        """What the evaluation took; None where there is no record of it, or it goes on.
+        """The cost of the evaluation; None where it is not on record, or not finished.
 
         Of an unfinished one, samples and times are on record that are not in the grid.
         """
         if self.grid is None or self.left_out or not self.efforts:
             return None
-        return bill_of(self.grid, self.efforts, sampled=self.sampled, price_per_hour=self.price_per_hour)
+        # None where samples were not kept.
+        sampled = Sampled.of(stored(self.run, SAMPLES, Sample)) if has_records(self.run, SAMPLES) else None
+        return bill_of(self.grid, self.efforts, sampled=sampled, price_per_hour=self.price_per_hour)
 
     def transcripts(self) -> Iterator[Transcript]:
         """Yield the debates that were kept."""
@@ -72,21 +67,21 @@ class Source:
             yield from stored(self.run, TRANSCRIPTS, Transcript)
 
 
+def run_title(source: Source, sources: Sequence[Source]) -> str:
+    """Return the title of one of several runs, and nothing where it is the only one."""
+    return source.title if len(sources) > 1 else ""
+
+
 def read_grid(run: StoredRun) -> Grid | None:
-    """Return the scores of a finished evaluation in their places; None before there are any."""
+    """Return the scores of a finished evaluation; None before there are any."""
     plan = _plan(run)
     return None if plan is None else Grid.of(stored(run, SCORES, Score), plan)
 
 
 def read_summary(run: StoredRun) -> Summary | None:
-    """Return what the run's scores say; None before the evaluation has any."""
+    """Return the summary of a run's scores; None before there are any."""
     grid = read_grid(run)
     return None if grid is None else summary_of(grid)
-
-
-def read_bill(run: StoredRun) -> Bill | None:
-    """Return what the run's evaluation took; None where there is no record of it."""
-    return Source.of(run).bill
 
 
 def has_records(run: StoredRun, name: str) -> bool:
@@ -99,12 +94,6 @@ def stored(run: StoredRun, name: str, kind: type[T]) -> StoredRecords[T]:
     return StoredRecords(run.path("records", f"{name}.jsonl"), kind)
 
 
-def training_records(run: StoredRun, role: str, file: str) -> Path | None:
-    """Return the path of a training's record file, None where that training has not begun."""
-    path = run.path(role, file)
-    return path if path.is_file() else None
-
-
 def _finished(run: StoredRun) -> tuple[Grid | None, LeftOut]:
     plan = _plan(run)
     return (None, LeftOut()) if plan is None else Grid.of_finished(stored(run, SCORES, Score), plan)
@@ -115,7 +104,3 @@ def _plan(run: StoredRun) -> EvaluationPlan | None:
     if not path.is_file() or not has_records(run, SCORES) or not len(stored(run, SCORES, Score)):
         return None
     return EvaluationPlan.from_json(path.read_text(encoding="utf-8"))
-
-
-def _efforts(run: StoredRun) -> list[Effort]:
-    return list(stored(run, EFFORT, Effort)) if has_records(run, EFFORT) else []

@@ -18,7 +18,7 @@ from mada.cli import app, main
 from mada.errors import RecipeError
 from mada.recipe import load_recipe
 from mada.report.reading import read_summary
-from mada.report.sections.headline import headline_table
+from mada.report.sections.results import headline_table
 from mada.run import Run, StoredRun
 
 RECIPE = """

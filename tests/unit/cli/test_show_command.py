@@ -13,7 +13,7 @@ from mada.cli import app
 from mada.cli.training_view import sparkline
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
-from mada.report.run_report import report_markdown
+from mada.report.publishing import report_markdown
 from mada.run import Run
 
 PLAN = EvaluationPlan(

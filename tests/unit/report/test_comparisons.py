@@ -9,7 +9,7 @@ from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan
 from mada.report.document import Cell, Figure, Table
 from mada.report.forms.markdown import markdown
-from mada.report.sections.comparisons import comparisons_section, power_text
+from mada.report.sections.results import comparisons_section, power_text
 
 # The vote has no spread, so its t = 1 has one degree of freedom and p = ½; Holm doubles the smaller p, 0.35.
 OVER_SEEDS = r"""

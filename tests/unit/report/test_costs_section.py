@@ -9,18 +9,17 @@ from mada.evaluation.effort import Effort
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.summary import summary_of
-from mada.report.bill import bill_text
 from mada.report.document import Figure
 from mada.report.forms.markdown import markdown
 from mada.report.paper.costs import base_of, costs_table, system_costs_of
-from mada.report.paper.lineup import Lineup
-from mada.report.sections.costs import costs_section
+from mada.report.paper.layout import PaperSystems
+from mada.report.sections.run import cost_lines, costs_section
 
 # 10,800 sampled tokens took 120 s of two accelerators: 300 tokens are charged with 3.33 s of the clock.
 COSTS = r"""
 ## Costs
 
-**The whole evaluation**
+**The complete evaluation**
 
 | what | asked for | computed | saved by sharing |
 | --- | ---: | ---: | ---: |
@@ -98,7 +97,7 @@ def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(score
     copies = [replace(one, system=trained[one.system]) for one in scores if one.system in trained]
     grid = Grid.of([*scores, *copies], EvaluationPlan(systems=systems, reference="mada"))
     assert [base_of(grid, one) for one in systems] == [systems[0], systems[0], systems[2], systems[2], systems[0]]
-    table = costs_table(system_costs_of(grid, Lineup.of(summary_of(grid))))
+    table = costs_table(system_costs_of(grid, PaperSystems.of(summary_of(grid))))
     gains = {row[0].text: row[2].text for row in table.rows}
     # Means of 62.5 against 37.5 % for ten thousand million parameters; the others are copies of their bases.
     assert gains == {"one agent": "–", "vote | of 4": "+25", "debate": "–", "MADA": "+0", "tuned": "+0"}
@@ -137,26 +136,26 @@ def test_bases(systems, base, grid):
 
 
 def test_the_bill_in_a_terminal(grid, efforts):
-    assert bill_text(bill_of(grid, efforts)) == [
+    assert cost_lines(bill_of(grid, efforts)) == [
         "72 completions asked for, 36 sampled: sharing saved 50 %",
         "21,600 tokens asked for, 10,800 sampled: sharing saved 50 %",
         "2 min 0 s (engines at work for 1 min 48 s), 4 min 0 s of accelerators, 90 tokens per second",
     ]
-    assert bill_text(bill_of(grid, efforts, price_per_hour=3))[-1].endswith(", 0.20 in money")
+    assert cost_lines(bill_of(grid, efforts, price_per_hour=3))[-1].endswith(", 0.20 in money")
 
 
 def test_work_done_twice_is_no_saving(costs_text, grid, efforts):
-    [line, *_] = bill_text(bill_of(grid, [*efforts, *efforts, *efforts]))
+    [line, *_] = cost_lines(bill_of(grid, [*efforts, *efforts, *efforts]))
     assert (
         line
-        == "72 completions asked for, 108 sampled, more than asked for because of work that was lost and done again"
+        == "72 completions asked for, 108 sampled, more than asked for because lost work was done again"
     )
     assert "| completions | 72 | 108 | −50 % |" in costs_text(grid, [*efforts] * 3)
 
 
 def test_a_bill_that_others_have_paid():
     nothing = Demand(10, 0)
-    assert bill_text(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
+    assert cost_lines(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
         "10 completions asked for, 0 sampled: sharing saved 100 %",
         "10 tokens asked for, 0 sampled: sharing saved 100 %",
     ]
@@ -164,7 +163,7 @@ def test_a_bill_that_others_have_paid():
 
 def test_a_bill_of_nothing():
     nothing = Demand(0, 0)
-    assert bill_text(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
+    assert cost_lines(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
         "0 completions asked for",
         "0 tokens asked for",
     ]

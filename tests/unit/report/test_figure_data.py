@@ -14,19 +14,17 @@ from pydantic import BaseModel
 import mada.run.manifest
 from mada.evaluation.analysis import against_reference
 from mada.evaluation.grid import Grid, LeftOut
+from mada.evaluation.ledger import Transitions
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.report.figures.advantages import BINS, advantages_figure, histogram, histogram_edges
-from mada.report.figures.critics import critics_figure
-from mada.report.figures.data import FlowStep, RightCount, SystemPoint, TrainingPoint, ValidationPoint
-from mada.report.figures.flow import flow_figure
-from mada.report.figures.gallery import figures_of
+from mada.report.figures.debates import RightCount, critics_figure, flow_figure
 from mada.report.figures.pairs import pairs_figure
-from mada.report.figures.parameters import parameters_figure
-from mada.report.figures.points import with_front
-from mada.report.figures.tokens import tokens_figure
-from mada.report.figures.training import smoothed, training_figure
+from mada.report.figures.points import SystemPoint, parameters_figure, tokens_figure, with_front
+from mada.report.figures.training import training_figure
+from mada.report.figures.writing import figures_of
 from mada.report.reading import Source
+from mada.report.training import RolloutPoint, ValidationPoint, smoothed
 from mada.run import Run
 from mada.run.environment import Commit
 
@@ -185,7 +183,7 @@ def test_long_trainings_have_wider_windows():
 
 
 def test_a_training_of_one_step_and_one_of_none():
-    assert smoothed([(7, 0.25)]) == (TrainingPoint(7, 0.25, 0.25, 0.25),)
+    assert smoothed([(7, 0.25)]) == (RolloutPoint(7, 0.25, 0.25, 0.25),)
     assert smoothed([]) == ()
 
 
@@ -214,7 +212,7 @@ def test_training_is_read_from_both_records_with_the_kept_adapter_marked(source)
     ]
     first, second, critic = figure.curves
     assert [one.value for one in first.rollouts] == pytest.approx([0.6, 0.6])
-    assert second.rollouts == (TrainingPoint(2, 0.1, 0.1, 0.1),)
+    assert second.rollouts == (RolloutPoint(2, 0.1, 0.1, 0.1),)
     assert critic.rollouts == ()
     assert critic.validation == (
         ValidationPoint(0, 0.4, is_best=False),
@@ -233,7 +231,7 @@ def test_the_flow_of_votes(source, grid):
     (flow,) = figure.flows
     assert (flow.run, flow.title) == ("", "3 debate")
     # Ties go to the answer of the round before, then to the smaller, which is the right one: 6 of 8 stay right.
-    assert flow.steps == (FlowStep(0.75, 0.0, wrong_to_right=0.125, wrong_to_wrong=0.125),)
+    assert flow.steps == (Transitions(0.75, 0.0, wrong_to_right=0.125, wrong_to_wrong=0.125),)
 
 
 def test_a_flow_has_a_step_per_round_after_the_first(source, grid):
@@ -252,7 +250,7 @@ def test_a_flow_has_a_step_per_round_after_the_first(source, grid):
     figure = flow_figure([source(grid, title="a"), source(long, title="b")])
     assert figure is not None
     assert [(flow.run, flow.title) for flow in figure.flows] == [("a", "3 debate"), ("b", "4 long")]
-    assert figure.flows[1].steps == (FlowStep(0.5, 0.0, 0.25, 0.25), FlowStep(0.5, 0.25, 0.25, 0.0))
+    assert figure.flows[1].steps == (Transitions(0.5, 0.0, 0.25, 0.25), Transitions(0.5, 0.25, 0.25, 0.0))
 
 
 def held(problem, rounds):
@@ -376,7 +374,7 @@ def test_pairs_are_those_of_the_tables(source, grid):
     first = figure.cells[0][2]
     assert first is not None
     # Verdicts: errors of 1/8 and 1/4 add up in squares.
-    assert (first.difference, first.error) == (-0.375, pytest.approx(math.hypot(0.125, 0.25)))
+    assert (first.difference, first.standard_error) == (-0.375, pytest.approx(math.hypot(0.125, 0.25)))
 
 
 def test_one_seed_has_differences_without_a_test(source, one_seed):
@@ -384,13 +382,12 @@ def test_one_seed_has_differences_without_a_test(source, one_seed):
     assert figure is not None
     cell = figure.cells[0][1]
     assert cell is not None
-    assert (cell.difference, cell.error, cell.p, cell.stars) == (-0.25, None, None, "")
+    assert (cell.difference, cell.standard_error, cell.p, cell.stars) == (-0.25, None, None, "")
 
 
 def test_runs_on_the_same_problems_make_one_matrix(source, grid, one_seed):
     figure = pairs_figure([source(grid, title="a"), source(title="empty"), source(one_seed, title="b")])
     assert figure is not None
-    assert figure.run == ""
     assert figure.systems[2:4] == ("a: debate", "b: one agent")
     cell = figure.cells[2][3]
     assert cell is not None

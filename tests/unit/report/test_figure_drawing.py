@@ -9,40 +9,24 @@ import matplotlib
 import pytest
 from PIL import Image
 
-from mada.report.figures.data import (
-    AdvantageCounts,
-    AdvantagesFigure,
-    CriticsFigure,
-    Flow,
-    FlowFigure,
-    FlowStep,
-    PairCell,
-    PairsFigure,
+from mada.evaluation.ledger import Transitions
+from mada.evaluation.statistics import Comparison
+from mada.report.figures.advantages import AdvantageCounts, AdvantagesFigure
+from mada.report.figures.debates import CriticsFigure, Flow, FlowFigure, RightCount, RightCounts
+from mada.report.figures.pairs import PairsFigure
+from mada.report.figures.points import (
     ParametersFigure,
-    RightCount,
-    RightCounts,
     SystemPoint,
     TokensFigure,
-    TrainingCurve,
-    TrainingFigure,
-    TrainingPoint,
-    ValidationPoint,
     VoteCurve,
     VotePoint,
+    axis_count,
 )
-from mada.report.figures.draw_points import count_text
-from mada.report.figures.drawing import print_style, settle
-from mada.report.figures.writing import DRAWINGS, write_figures
+from mada.report.figures.training import TrainingFigure
+from mada.report.figures.writing import draw, write_figures
+from mada.report.training import RolloutPoint, TrainingCurve, ValidationPoint
 
 HOSTILE = (r"$\frac{1}{0$ <script>", "very long " * 40, "模型辩论", "", "\n\x00\u202e\\" + "x" * 300)
-
-
-def drawn(figure):
-    """The figure as matplotlib has it, laid out."""
-    with print_style():
-        made = DRAWINGS[figure.name](figure)
-        settle(made)
-    return made
 
 
 def letters(figure):
@@ -51,20 +35,20 @@ def letters(figure):
     return [artist.get_text() for artist in found if artist.get_text()]
 
 
-def all_figures(titles, *, run="", error: float | None = 0.01, p: float | None = 0.01):
+def all_figures(titles, *, run="", error: float | None = 0.01, p: float | None = 0.005):
     """One figure of each kind in which every title occurs."""
     points = tuple(
         SystemPoint(run, title, title, 100.0 * place, 0.3 + 0.05 * place, error, place == 1, place % 2 == 0)
         for place, title in enumerate(titles, 1)
     )
     votes = (VotePoint(1, 50, 0.3, error), VotePoint(9, 450, 0.5, error))
-    steps = (FlowStep(0.5, 0.1, 0.2, 0.2), FlowStep(0.7, 0, 0, 0.3))
-    rollouts = (TrainingPoint(1, 0.5, 0.4, 0.6), TrainingPoint(2, 0.6, 0.5, 1.2))
+    steps = (Transitions(0.5, 0.1, 0.2, 0.2), Transitions(0.7, 0, 0, 0.3))
+    rollouts = (RolloutPoint(1, 0.5, 0.4, 0.6), RolloutPoint(2, 0.6, 0.5, 1.2))
     validation = (ValidationPoint(0, 0.5, is_best=False), ValidationPoint(2, 0.6, is_best=True))
     counts = (RightCount(0, 0, 0.0, None, None), RightCount(1, 3, 0.75, 0.5, 0.6), RightCount(2, 1, 0.25, 1.0, 1.0))
     cells = tuple(
         tuple(
-            None if row == column else PairCell(0.02 * (row - column), error, p, "**" if p else "")
+            None if row == column else Comparison(0.02 * (row - column), error, None, None, p)
             for column in range(len(titles))
         )
         for row in range(len(titles))
@@ -78,7 +62,7 @@ def all_figures(titles, *, run="", error: float | None = 0.01, p: float | None =
         AdvantagesFigure(
             (-1.0, 0.0, 1.0), tuple(AdvantageCounts(title, title, (1, 2), 0.1, 0.2, 0.3) for title in titles)
         ),
-        PairsFigure(run, tuple(titles), cells),
+        PairsFigure(tuple(titles), cells),
     ]
 
 
@@ -134,26 +118,26 @@ def test_figures_of_a_page_share_no_ids_and_have_its_colours_tips_and_values(tmp
         assert "#0072b2" not in one.svg.lower()
         assert one.tables
     assert "<title>one: 35.0 ± 1.0 %; 100</title>" in drawings["tokens"].svg
-    assert "<title>two minus one: +2.0, p 0.010</title>" in drawings["pairs"].svg
+    assert "<title>two minus one: +2.0, p 0.005</title>" in drawings["pairs"].svg
     [row, *_] = drawings["critics"].tables[0].rows
     assert [cell.text for cell in row] == ["one", "2", "0", "0", "0", "–", "–"]
 
 
 @pytest.mark.parametrize("figure", all_figures(["$x$"]), ids=lambda figure: figure.name)
 def test_a_title_is_never_read_as_a_formula(figure):
-    written = [text for text in letters(drawn(figure)) if "x" in text and "$" in text]
+    written = [text for text in letters(draw(figure)) if "x" in text and "$" in text]
     assert written
     assert all(text.count("$") == text.count(r"\$") for text in written)
 
 
 def test_one_system_and_one_seed():
     for figure in all_figures(["alone"], error=None, p=None):
-        assert drawn(figure).axes
+        assert draw(figure).axes
 
 
 @pytest.mark.parametrize("figure", all_figures([f"system {place}" for place in range(20)]), ids=lambda one: one.name)
 def test_many_systems_or_runs(figure):
-    assert drawn(figure).axes
+    assert draw(figure).axes
 
 
 def test_files_are_replaced_and_nothing_else_is_left(tmp_path):
@@ -173,15 +157,15 @@ def test_settings_of_the_reader_neither_matter_nor_change(written, tmp_path):
 
 def test_drawing_needs_no_pyplot_and_data_no_matplotlib():
     check = (
-        "import sys; import mada.report.figures.gallery; assert 'matplotlib' not in sys.modules; "
+        "import sys; import mada.report.publishing; assert 'matplotlib' not in sys.modules; "
         "import mada.report.figures.writing; assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
 def test_blocks_and_changes_of_a_flow_have_their_percentages():
-    figure = FlowFigure((Flow("run", "debate", (FlowStep(0.5, 0.125, 0.25, 0.125),)),))
-    written = letters(drawn(figure))
+    figure = FlowFigure((Flow("run", "debate", (Transitions(0.5, 0.125, 0.25, 0.125),)),))
+    written = letters(draw(figure))
     # Before: 62.5 right and 37.5 wrong; then 12.5 are damaged and 25 corrected; after: 75 right and 25 wrong.
     numbers = [text for text in written if text.replace(".", "").isdigit()]
     assert sorted(numbers) == ["12.5", "25.0", "25.0", "37.5", "62.5", "75.0"]
@@ -189,18 +173,23 @@ def test_blocks_and_changes_of_a_flow_have_their_percentages():
 
 
 def test_numbers_stand_in_the_cells_of_few_systems_and_signs_in_those_of_many():
-    few = letters(drawn(all_figures(["a", "b", "c"])[-1]))
+    few = letters(draw(all_figures(["a", "b", "c"])[-1]))
     assert few.count("+2.0\n**") == 2
     assert few.count("−4.0\n**") == 1
-    many = letters(drawn(all_figures([str(place) for place in range(17)])[-1]))
+    many = letters(draw(all_figures([str(place) for place in range(17)])[-1]))
     assert many.count("+") == 17 * 16 / 2
     assert not any("**" in text for text in many)
 
 
 def test_only_differences_beyond_chance_are_coloured():
-    row = [None, PairCell(0.1, 0.05, 0.05, ""), PairCell(0.1, 0.01, 0.049, "*"), PairCell(0.1, None, None, "")]
-    figure = PairsFigure("", ("a", "b", "c", "d"), (tuple(row), *[(None,) * 4] * 3))
-    patches = drawn(figure).axes[0].patches
+    row = [
+        None,
+        Comparison(0.1, 0.05, None, None, 0.05),
+        Comparison(0.1, 0.01, None, None, 0.049),
+        Comparison(0.1, None, None, None, None),
+    ]
+    figure = PairsFigure(("a", "b", "c", "d"), (tuple(row), *[(None,) * 4] * 3))
+    patches = draw(figure).axes[0].patches
     whites = [patch.get_facecolor()[:3] == (1.0, 1.0, 1.0) for patch in patches[:4]]
     assert whites == [False, True, False, True]
 
@@ -210,7 +199,7 @@ def test_names_of_points_are_all_there_and_apart():
     points = tuple(
         SystemPoint("", t, t, 5.0, 0.5 + 0.01 * place, 0.02, place == 3, False) for place, t in enumerate(titles)
     )
-    figure = drawn(ParametersFigure(points))
+    figure = draw(ParametersFigure(points))
     names = [text for text in figure.axes[0].texts if text.get_text().startswith("system")]
     boxes = [text.get_window_extent() for text in names]
     assert sorted(text.get_text().replace("\n", " ") for text in names) == sorted(titles)
@@ -220,7 +209,7 @@ def test_names_of_points_are_all_there_and_apart():
 def test_costs_far_apart_have_a_logarithmic_axis_with_a_place_for_nothing():
     def scale(*costs):
         points = tuple(SystemPoint("", str(x), str(x), x, 0.5, None, False, False) for x in costs)
-        return drawn(ParametersFigure(points)).axes[0].get_xscale()
+        return draw(ParametersFigure(points)).axes[0].get_xscale()
 
     assert scale(0, 100, 1000) == "linear"
     assert scale(10, 1000) == "log"
@@ -232,4 +221,4 @@ def test_costs_far_apart_have_a_logarithmic_axis_with_a_place_for_nothing():
     [(0, "0"), (45.5, "45.5"), (5_000, "5,000"), (20_000, "20k"), (1_500_000, "1.5M"), (7e9, "7B")],
 )
 def test_counts_on_axes(count, text):
-    assert count_text(count) == text
+    assert axis_count(count) == text

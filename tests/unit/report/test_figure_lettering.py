@@ -2,7 +2,7 @@
 
 import pytest
 
-from mada.report.figures.lettering import UNKNOWN, plain, shortened, wrapped
+from mada.report.figures.drawing import UNKNOWN, plain, shortened, wrapped
 
 
 def test_a_dollar_is_a_dollar():

@@ -2,17 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
+from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan
+from mada.evaluation.statistics import Comparison, Estimate
 from mada.evaluation.summary import summarize
 from mada.report.document import Cell, Figure
 from mada.report.forms.markdown import table_markdown
-from mada.report.sections.headline import (
-    benchmarks_table,
-    headline_table,
-    headline_tables,
-    replies_table,
-    results_section,
-)
+from mada.report.sections import accuracy, difference, uncertain_difference
+from mada.report.sections.results import headline_table, headline_tables, results_section
 
 # Verdicts of the debate by hand: seed averages 0.5 and 1, so 75 with SE 25; single answers 0.625 and 1, so 81.25 with
 # SE 18.75; of eight questions two are corrected and one is damaged. Verdicts against those of one agent (0.25 and 0.5):
@@ -48,34 +47,45 @@ def test_the_table_as_markdown(scores, plan):
         assert part in notes
 
 
+def replies(scores, plan):
+    return results_section(Grid.of(scores, plan)).blocks[-1]
+
+
+@pytest.mark.parametrize(("p", "stars"), [(None, ""), (0.05, ""), (0.0499, "*"), (0.0099, "**"), (0.0009, "***")])
+def test_stars_stand_apart_from_the_difference(p, stars):
+    comparison = Comparison(-0.0521, 0.005, -0.1, 0.1, p)
+    assert difference(comparison) == Cell("−5.2", stars)
+    assert uncertain_difference(comparison) == Cell("−5.2 ± 0.5", stars)
+
+
+def test_one_seed_has_no_error():
+    assert [accuracy(Estimate(0.801, error, 6)) for error in (0.024, None)] == ["80.1 ± 2.4", "80.1"]
+    assert uncertain_difference(Comparison(0.02, None, None, None, None)) == Cell("+2.0")
+
+
 def test_replies_as_markdown(scores, plan):
     half = [replace(one, truncated=1, tie=one.seed == 0) for one in scores]
-    lines = table_markdown(replies_table(summarize(half, plan))).splitlines()
+    lines = table_markdown(replies(half, plan)).splitlines()
     assert lines[0] == "**Replies and votes, in percent**"
     assert lines[2] == "| system | replies cut off | replies without an answer | tied votes |"
     assert lines[-1] == "| 3 debate | 25.0 | 0.0 | 50.0 |"
     unfit = [replace(one, unfit=2 if one.system == "debate" else 0) for one in half]
-    lines = table_markdown(replies_table(summarize(unfit, plan))).splitlines()
+    lines = table_markdown(replies(unfit, plan)).splitlines()
     assert lines[2].endswith("| tied votes | replies never given: no room for the question |")
     assert lines[-2:] == ["| 2 vote \\| of 4 | 25.0 | 0.0 | 50.0 | 0.0 |", "| 3 debate | 25.0 | 0.0 | 50.0 | 50.0 |"]
 
 
 def test_replies_that_a_server_failed_to_give_are_said_in_both_tables(scores, plan):
-    failed = summarize([replace(one, failed=one.system == "debate") for one in scores], plan)
-    assert "failed to give" in table_markdown(replies_table(failed))
-    assert "failed to give, counted as wrong: debate 25.00 %" in headline_table(failed).notes[-1]
+    failed = [replace(one, failed=one.system == "debate") for one in scores]
+    assert "failed to give" in table_markdown(replies(failed, plan))
+    assert "counted as wrong: debate 25.00 %" in headline_table(summarize(failed, plan)).notes[-1]
 
 
 def test_the_section(grid, scores, plan):
-    summary = summarize(scores, plan)
-    section = results_section(grid)
-    assert (section.name, section.title) == ("results", "Results")
-    assert section.blocks == (
-        headline_table(summary),
-        Figure("tokens", "Right verdicts against generated tokens per question"),
-        benchmarks_table(summary),
-        replies_table(summary),
-    )
+    headline, figure, benchmarks, last = results_section(grid).blocks
+    assert [headline, benchmarks] == headline_tables(summarize(scores, plan))
+    assert figure == Figure("tokens", "Right verdicts against generated tokens per question")
+    assert last == replies(scores, plan)
 
 
 def test_with_one_seed_there_is_no_spread_and_no_test(scores, plan):

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mada.report.document import Cell, Column, Shade, Table, row
-from mada.report.forms.latex import PREAMBLE, latex, latex_document
-from mada.report.forms.latex_text import latex_text
+from mada.report.forms.latex import PREAMBLE, latex, latex_document, latex_text
 
 SMALL = Table(
     "small_one",

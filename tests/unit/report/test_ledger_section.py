@@ -6,8 +6,8 @@ from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.report.document import Figure, Table
 from mada.report.forms.markdown import markdown
-from mada.report.sections.ledger import ledger_section
-from mada.report.sections.samples import samples_section
+from mada.report.sections.debates import ledger_section
+from mada.report.sections.results import samples_section
 
 # Of four debates of three rounds, votes go right-right-wrong, wrong-right-right, wrong-wrong-right, right-right-right.
 ROUNDS = [

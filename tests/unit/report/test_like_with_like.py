@@ -15,11 +15,10 @@ from mada.pipeline.tracking import numbers_of
 from mada.report.comparing import comparison_sections
 from mada.report.document import Table
 from mada.report.figures.pairs import pairs_figure
-from mada.report.figures.parameters import parameters_figure
-from mada.report.figures.tokens import tokens_figure
+from mada.report.figures.points import parameters_figure, tokens_figure
 from mada.report.paper import paper_tables
-from mada.report.run_report import sections_of
-from mada.report.sections.headline import headline_sentence
+from mada.report.publishing import sections_of
+from mada.report.sections.results import headline_sentence
 
 VOTE = PlannedSystem(name="vote", title="vote", generators=("g",) * 3, matched_to="debate", parameters=0)
 DEBATE = PlannedSystem(

@@ -11,13 +11,17 @@ import pytest
 
 from mada.report.document import Figure, Section, paragraph
 from mada.report.forms.html import Drawing
-from mada.report.page.packing import NO_DEBATES, Packed
-from mada.report.page.page import SCRIPTS, page_html, page_script, write_page
+from mada.report.page.debates import Packed, index_of
+from mada.report.page.page import SCRIPTS, page_pieces, page_script, write_page
 
 HOSTILE = "</script><script>alert(1)</script>&<!--\u2028\u2029"
 FLOW = {"flow": Drawing("<svg></svg>")}
 ASSETS = files("mada.report.page") / "assets"
 STYLE = (ASSETS / "page.css").read_text(encoding="utf-8")
+
+
+def page_html(*args, **options):
+    return "".join(page_pieces(*args, **options))
 
 
 def scripts(page):
@@ -54,9 +58,9 @@ def test_only_the_pages_own_script_may_run():
 
 
 def test_data_cannot_end_their_element():
-    index = {**NO_DEBATES.index, "runs": [HOSTILE]}
+    index = {**index_of((), chunk=50), "runs": [HOSTILE]}
     section = Section("a", HOSTILE, (paragraph(HOSTILE),))
-    page = page_html(HOSTILE, [section], debates=Packed(index, ()), lead=[paragraph(HOSTILE)])
+    page = page_html(HOSTILE, [section], debates=Packed(index, 0, ()), lead=[paragraph(HOSTILE)])
     [data] = [text for attributes, text in scripts(page) if 'id="debate-index"' in attributes]
     assert not set("<>&\u2028\u2029") & set(data)
     assert json.loads(data)["runs"] == [HOSTILE]
@@ -73,9 +77,12 @@ def test_the_first_figure_stands_before_the_sections_and_only_there():
 
 
 def test_sections_come_first_and_chunks_last():
-    index = {**NO_DEBATES.index, "count": 1}
+    index = {**index_of((), chunk=50), "count": 1}
     page = page_html(
-        "A run", [Section("results", "Results", ())], debates=Packed(index, ["QUJD", "REVG"]), lead=[paragraph("Lead.")]
+        "A run",
+        [Section("results", "Results", ())],
+        debates=Packed(index, 1, ["QUJD", "REVG"]),
+        lead=[paragraph("Lead.")],
     )
     marks = ("<h1", "Lead.", 'href="#results"', '<section id="results"', '<section id="debates"')
     more = ('id="debate-index"', "<script>", 'id="chunk-0">QUJD<', 'id="chunk-1">REVG<', "</html>")

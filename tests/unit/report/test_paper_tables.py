@@ -16,11 +16,16 @@ from mada.evaluation.summary import summary_of
 from mada.report.forms.latex import latex
 from mada.report.forms.terminal import print_table
 from mada.report.paper import paper_tables
-from mada.report.paper.costs import costs_table, parameters_text, system_costs_of
-from mada.report.paper.hyperparameters import inference_table, training_table, value_text
-from mada.report.paper.lineup import Lineup
-from mada.report.paper.matrices import pairs_of
-from mada.report.paper.single_agent import single_agents_of
+from mada.report.paper.accuracy import pairs_of, single_agents_of
+from mada.report.paper.costs import (
+    costs_table,
+    inference_table,
+    parameters_text,
+    system_costs_of,
+    training_table,
+    value_text,
+)
+from mada.report.paper.layout import PaperSystems
 from mada.report.reading import Source
 from mada.run import Run
 
@@ -204,31 +209,31 @@ def test_the_small_run_by_hand(tables):
     assert shades(tables["single-agent"]) == {"debate, untrained": ". . . .", "MADA_debate": "g100 y100 . ."}
 
 
-def lineup_of(*systems, reference="mada"):
+def systems_of(*systems, reference="mada"):
     chosen = tuple(systems)
     scores = [score for one in chosen for score in scored(one, RIGHT[one.name])]
-    return Lineup.of(summary_of(Grid.of(scores, EvaluationPlan(systems=chosen, reference=reference))))
+    return PaperSystems.of(summary_of(Grid.of(scores, EvaluationPlan(systems=chosen, reference=reference))))
 
 
 def named(groups):
-    return [[one.system.name for one in group] for group in groups]
+    return [[one.system.name for one in group] for group in groups()]
 
 
 def test_the_base_is_the_untrained_debate_or_the_next_best():
     single, debate, vote, mada = SYSTEMS.values()
     unknown = [one.model_copy(update={"parameters": None}) for one in (single, debate, mada)]
-    assert lineup_of(single, debate, vote, mada).base.system is debate
-    assert lineup_of(mada, single, vote).base.system is single
-    assert lineup_of(*unknown).base.system is unknown[0]
+    assert systems_of(single, debate, vote, mada).base.system is debate
+    assert systems_of(mada, single, vote).base.system is single
+    assert systems_of(*unknown).base.system is unknown[0]
 
 
 def test_rows_are_grouped_by_base_untrained_trained_and_reference():
     single, debate, vote, mada = SYSTEMS.values()
-    assert named(lineup_of(mada, single, debate, vote).groups) == [["debate"], ["single", "vote"], ["mada"]]
+    assert named(systems_of(mada, single, debate, vote).groups) == [["debate"], ["single", "vote"], ["mada"]]
     trained = vote.model_copy(update={"parameters": 5})
-    assert named(lineup_of(trained, mada, debate).groups) == [["debate"], ["vote"], ["mada"]]
+    assert named(systems_of(trained, mada, debate).groups) == [["debate"], ["vote"], ["mada"]]
     # A base that is the reference too has one row.
-    assert named(lineup_of(debate, mada, reference="debate").groups) == [["debate"], ["mada"]]
+    assert named(systems_of(debate, mada, reference="debate").groups) == [["debate"], ["mada"]]
 
 
 def test_a_run_with_nothing_but_a_recipe(source):
@@ -271,18 +276,20 @@ def test_an_evaluation_without_debates_has_no_table_of_them():
     single, vote = SYSTEMS["single"], SYSTEMS["vote"]
     scores = [score for one in (single, vote) for score in scored(one, RIGHT[one.name])]
     grid = Grid.of(scores, EvaluationPlan(systems=(single, vote), reference="vote"))
-    lineup = Lineup.of(summary_of(grid))
-    assert single_agents_of(grid, lineup) is None
-    table = costs_table(system_costs_of(grid, lineup))
+    systems = PaperSystems.of(summary_of(grid))
+    assert single_agents_of(grid, systems) is None
+    table = costs_table(system_costs_of(grid, systems))
     assert [column.heading for column in table.columns] == ["system", "tokens/question"]
 
 
 def test_more_systems_than_a_page_holds_have_no_matrix():
-    systems = [SYSTEMS["single"].model_copy(update={"name": f"s{place}"}) for place in range(25)]
+    many = [SYSTEMS["single"].model_copy(update={"name": f"s{place}"}) for place in range(25)]
     for count, expected in ((2, False), (3, True), (24, True), (25, False)):
-        scores = [score for one in systems[:count] for score in scored(one, RIGHT["single"])]
-        lineup = Lineup.of(summary_of(Grid.of(scores, EvaluationPlan(systems=tuple(systems[:count]), reference="s0"))))
-        assert (pairs_of(lineup.summary) is not None) is expected, count
+        scores = [score for one in many[:count] for score in scored(one, RIGHT["single"])]
+        systems = PaperSystems.of(
+            summary_of(Grid.of(scores, EvaluationPlan(systems=tuple(many[:count]), reference="s0")))
+        )
+        assert (pairs_of(systems.summary) is not None) is expected, count
 
 
 @pytest.mark.parametrize(

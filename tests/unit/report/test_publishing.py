@@ -21,7 +21,7 @@ from mada.evaluation.scores import Score, Transcript
 from mada.evaluation.summary import summarize
 from mada.report.forms.html import Drawing
 from mada.report.publishing import Published, publish_run
-from mada.report.sections.headline import headline_sentence
+from mada.report.sections.results import headline_sentence
 from mada.run import Run
 from mada.run.environment import Commit
 
@@ -144,7 +144,7 @@ def test_every_form_has_the_same_tables_with_the_same_numbers(make, plan, scores
     )
     assert section_titles(page) == [
         *("Results", "Comparisons", "What debating changed", "More samples", "Costs"),
-        *("How it was made", "The paper&#x27;s tables", "Recipe and manifest", "Debates"),
+        *("How it was run", "The paper&#x27;s tables", "Recipe and manifest", "Debates"),
     ]
     text = (run.folder / "report.md").read_text(encoding="utf-8")
     assert text.startswith("# tiny\n\none agent: 37.5 ± 12.5 % of its verdicts are right; ")
@@ -183,7 +183,7 @@ def test_a_run_that_has_just_begun(make):
     assert str(publish_run(run)) == "0 tables, 0 figures, 0 debates"
     assert set(made_of(run.folder)) == {"report.html", "report.md", "report/tables.tex"}
     page = page_of(run)
-    assert section_titles(page) == ["Results", "How it was made", "Recipe and manifest"]
+    assert section_titles(page) == ["Results", "How it was run", "Recipe and manifest"]
     assert "<p>This run has not been evaluated yet.</p>" in page
     assert '<div class="lead" dir="auto"><p>Run <code>first</code>, seed 17, ' in page
     assert "<figure" not in page
@@ -198,7 +198,7 @@ def test_a_training_without_an_evaluation(make):
     (run.folder / "generators" / "validation.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     assert str(publish_run(run)) == "1 table, 1 figure, 0 debates"
     page = page_of(run)
-    assert section_titles(page) == ["Results", "Training", "How it was made", "Recipe and manifest"]
+    assert section_titles(page) == ["Results", "Training", "How it was run", "Recipe and manifest"]
     assert '<td class="number">25.0</td><td class="number">50.0</td><td class="number">+25.0</td>' in page
 
 
@@ -223,7 +223,7 @@ def test_of_an_evaluation_whose_reference_has_finished_no_seed_there_are_no_numb
     run = make(plan, begun, transcripts)
     assert publish_run(run) == Published(run.folder / "report.html", run.folder / "report.md", 0, 0, 0)
     page = page_of(run)
-    assert section_titles(page) == ["Not finished", "How it was made", "Recipe and manifest"]
+    assert section_titles(page) == ["Not finished", "How it was run", "Recipe and manifest"]
     assert "seeds 0, 1 are left out" in page
 
 
@@ -375,7 +375,7 @@ def test_what_a_killed_report_left_is_removed(make, plan, scores, transcripts):
 @pytest.mark.usefixtures("undrawn")
 def test_no_room_for_what_waits_while_the_page_is_packed(make, plan, scores, transcripts, monkeypatch):
     run = make(plan, scores, transcripts)
-    monkeypatch.setattr("mada.report.page.packing._put", full)
+    monkeypatch.setattr("mada.report.page.debates._put", full)
     with pytest.raises(RunError, match=r"report\.html could not be written: No space"):
         publish_run(run)
     assert not (run.folder / "report.html").exists()

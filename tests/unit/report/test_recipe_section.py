@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from mada.report.document import Listing
 from mada.report.forms.html import html_section
+from mada.report.publishing import report_markdown
 from mada.report.reading import Source
-from mada.report.run_report import opening_of, report_text
-from mada.report.sections.recipe import recipe_section
+from mada.report.sections.run import recipe_section
 from mada.run import Run
 
 HOSTILE = "</pre></details><script>alert('é')</script>\n\x1b[2J"
@@ -60,5 +60,4 @@ def test_on_a_page_they_are_folded_and_escaped_and_the_text_has_neither(tmp_path
     assert "\x1b" not in page
     [first, _] = re.findall('<pre dir="auto">(.*?)</pre>', page, re.DOTALL)
     assert json.loads(html.unescape(first))["name"] == HOSTILE
-    source = Source.of(Run.read(tmp_path / "first"))
-    assert "rounds" not in report_text("title", opening_of(source), [section])
+    assert "rounds" not in report_markdown(Run.read(tmp_path / "first"))

@@ -15,9 +15,9 @@ from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.scores import Score, Transcript
 from mada.report.document import Code, Figure, Paragraph, Table
 from mada.report.forms.html import html_section
-from mada.report.reading import Source, read_bill, read_summary
-from mada.report.run_report import opening_of, report_markdown, sections_of, title_of
-from mada.report.sections.debates import LONGEST_TEXT, debates_section, outcome_of, pick_examples, shortened
+from mada.report.publishing import opening_of, report_markdown, sections_of, title_of
+from mada.report.reading import Source, read_summary
+from mada.report.sections.debates import LONGEST_TEXT, examples_section, pick_examples, shortened
 from mada.run import Run
 from mada.run.environment import Commit
 
@@ -77,9 +77,9 @@ def test_a_run_that_has_just_begun(run):
     assert "This run has not been evaluated yet." in text
     assert title_of(run) == "tiny <b>recipe</b>"
     assert opening_of(Source.of(run))[-1].spans[:2] == ("Run ", Code("first"))
-    assert headings(text) == ["## Results", "## How it was made"]
+    assert headings(text) == ["## Results", "## How it was run"]
     assert read_summary(run) is None
-    assert read_bill(run) is None
+    assert Source.of(run).bill is None
 
 
 def test_a_whole_report(run, plan, scores, transcripts):
@@ -120,7 +120,7 @@ def test_a_whole_report(run, plan, scores, transcripts):
         *("#### Round 1", "#### Round 2"),
         "### Failed: no vote is right",
         *("#### Round 1", "#### Round 2"),
-        "## How it was made",
+        "## How it was run",
     ]
     assert "Training data: problems 40,309, skipped without an answer 6." in visible
     assert "| 3 debate | 75.0 ± 25.0 | +37.5 | 0.350 | 81.2 ± 18.8 | 4 |" in visible
@@ -138,7 +138,7 @@ def test_a_whole_report(run, plan, scores, transcripts):
     sections = sections_of(Source.of(run))
     assert [section.name for section in sections] == [
         *("results", "comparisons", "debating", "samples", "costs"),
-        *("training", "critic-examples", "debates-to-read", "making"),
+        *("training", "critic-examples", "debates-to-read", "provenance"),
     ]
     blocks = [block for section in sections for block in section.blocks]
     for kind, count in ((Table, 16), (Figure, 7)):
@@ -177,11 +177,11 @@ def test_an_evaluation_alone(tmp_path, plan, scores, efforts):
         run.records("scores", Score).extend(scores)
         run.records("effort", Effort).extend(efforts)
         text = report_markdown(run)
-        bill = read_bill(run)
+        bill = Source.of(run).bill
     assert text.startswith("# rivals\n")
     assert headings(text) == [
         *("## Results", "## Comparisons", "## What debating changed", "## More samples", "## Costs"),
-        "## How it was made",
+        "## How it was run",
     ]
     # Two minutes of two accelerators at 36 an hour.
     assert "4 min 0 s of accelerators, 90 tokens per second, 2.40 in money." in text
@@ -192,11 +192,11 @@ def test_an_evaluation_alone(tmp_path, plan, scores, efforts):
 def test_without_a_record_of_effort_nothing_is_said_of_time(run, plan, scores):
     evaluated(run, plan=plan, scores=scores, transcripts=[])
     text = report_markdown(run)
-    costs = text[text.index("## Costs") : text.index("## How it was made")]
+    costs = text[text.index("## Costs") : text.index("## How it was run")]
     assert "seconds" not in costs
     assert "asked for" not in costs
     assert "| 3 debate | 4 | 600 | 600 | 1,200 | 1,600 | 200 |" in costs
-    assert read_bill(run) is None
+    assert Source.of(run).bill is None
 
 
 def test_without_a_price_there_is_no_money(tmp_path, plan, scores, efforts):
@@ -225,7 +225,7 @@ def test_one_system_on_one_benchmark(run, plan, scores):
         scores=[one for one in scores if one.system == "single" and one.benchmark == "algebra"],
         transcripts=[],
     )
-    assert headings(report_markdown(run)) == ["## Results", "## Costs", "## How it was made"]
+    assert headings(report_markdown(run)) == ["## Results", "## Costs", "## How it was run"]
 
 
 def test_no_title_and_no_name_is_obeyed(run, plan, scores):
@@ -298,16 +298,10 @@ def test_before_a_seed_is_finished_there_are_no_results(run, plan, scores):
     assert "This run has not been evaluated yet." not in text
 
 
-def test_outcomes(scores):
-    outcomes = [outcome_of(one) for one in scores if one.system == "debate"]
-    assert outcomes == [None, "corrected", "damaged", "failed", None, None, None, "corrected"]
-    assert {outcome_of(one) for one in scores if one.system != "debate"} == {None}
-
-
 def test_the_choice_of_debates_does_not_depend_on_their_order_and_prefers_whole_ones(scores, transcripts):
     by_place = {place_of(one): one for one in scores}
     picked = pick_examples(transcripts, by_place, systems=["single", "debate"])
-    assert list(picked) == ["corrected", "damaged", "failed"]
+    assert list(picked) == ["corrected", "damaged", "wrong throughout"]
     assert picked == pick_examples(reversed(transcripts), by_place, systems=["single", "debate"])
     first = picked["corrected"].score
     assert (first.seed, first.problem) == (0, "q")
@@ -333,7 +327,7 @@ def test_the_reference_debates_are_read_first_and_then_the_best(run, plan, score
 
     def systems(reference):
         plan = EvaluationPlan(systems=(single, vote, debate, better), reference=reference)
-        section = debates_section(replace(Source.of(run), grid=Grid.of(scores, plan)))
+        section = examples_section(replace(Source.of(run), grid=Grid.of(scores, plan)))
         assert section is not None
         blocks = [block for block in section.blocks if isinstance(block, Paragraph)]
         return [block.spans[1] for block in blocks if block.spans[0] == "System "]

@@ -1,86 +1,103 @@
-"""How training went, agent by agent: what its records say of rollouts at every step and of validations."""
+"""Training curves: a panel for generators and one for critics, a row per run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import fmean, pstdev
-from typing import Literal
+from typing import Any, ClassVar
 
-from mada.report.figures.data import TrainingCurve, TrainingFigure, TrainingPoint, ValidationPoint
-from mada.report.figures.points import run_title
-from mada.report.reading import Source, training_records
-from mada.report.training import Validation
-from mada.run import StoredRecords
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
-ROLES: tuple[Literal["generators", "critics"], ...] = ("generators", "critics")
-WINDOWS = 10
-"""A window is so small a part of all steps: short enough for a curve to turn, long enough for it not to tremble."""
-SHORTEST_WINDOW = 3
+from mada.report.figures.drawing import BLACK, GRAY, WHITE, line_style, panels, percent_axis, shortened, tooltip
+from mada.report.numbers import share_text
+from mada.report.reading import Source, run_title
+from mada.report.training import TrainingCurve, read_curves
+
+MOST_NAMED = 7
+"""Agents beyond that look like earlier ones, so the legend ends there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rollouts:
-    """What a figure needs of the record of a training step; the accuracy is None where nothing could be graded."""
+@dataclass(frozen=True)
+class TrainingFigure:
+    """Training curves of all agents, with bands."""
 
-    step: int
-    agent: str
-    accuracy: float | None
+    name: ClassVar = "training"
+    curves: tuple[TrainingCurve, ...]
 
 
 def training_figure(sources: Sequence[Source]) -> TrainingFigure | None:
     """Return the training curves of all agents; None where nobody has been trained."""
-    curves = tuple(
-        curve for source in sources for role in ROLES for curve in _curves(source, role, run=run_title(source, sources))
-    )
-    return TrainingFigure(curves) if curves else None
+    curves = [curve for source in sources for curve in read_curves(source.run, title=run_title(source, sources))]
+    return TrainingFigure(tuple(curves)) if curves else None
 
 
-def smoothed(steps: Sequence[tuple[int, float]]) -> tuple[TrainingPoint, ...]:
-    """Return every step's mean over a centred window, with one standard deviation of the window's values as a band.
-
-    At the ends the window is cut off, so the first and the last points are means of fewer steps. The deviation is that
-    of the values in the window themselves (by their number, not one less), which is 0 for a single one.
-    """
-    reach = max(SHORTEST_WINDOW, round(len(steps) / WINDOWS)) // 2
-    points: list[TrainingPoint] = []
-    for place, (step, _) in enumerate(steps):
-        window = [value for _, value in steps[max(0, place - reach) : place + reach + 1]]
-        mean, deviation = fmean(window), pstdev(window)
-        points.append(TrainingPoint(step, mean, low=mean - deviation, high=mean + deviation))
-    return tuple(points)
-
-
-def _curves(source: Source, role: Literal["generators", "critics"], *, run: str) -> Iterator[TrainingCurve]:
-    rollouts = _rollouts(training_records(source.run, role, "metrics.jsonl"))
-    validations = _validations(training_records(source.run, role, "validation.jsonl"))
-    for agent in dict.fromkeys((*rollouts, *validations)):
-        yield TrainingCurve(
-            run=run,
-            role=role,
-            agent=agent,
-            rollouts=smoothed(rollouts.get(agent, [])),
-            validation=_marked(validations.get(agent, [])),
+def draw_training(data: TrainingFigure) -> Figure:
+    """Draw the accuracy of rollouts with its band, and validations with the adapter that was kept."""
+    groups: dict[tuple[str, str], list[TrainingCurve]] = {}
+    for curve in data.curves:
+        groups.setdefault((curve.run, curve.role), []).append(curve)
+    figure, all_axes = panels(len(groups), most_per_row=2, height=2.5, label="Accuracy (%)")
+    for axes, ((run, role), curves) in zip(all_axes, groups.items(), strict=True):
+        axes.set_xlabel("Step")
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        percent_axis(axes)
+        for index, curve in enumerate(curves):
+            _draw_curve(axes, curve, index=index)
+        axes.legend(
+            handles=[_agent(curve.agent, index) for index, curve in enumerate(curves[:MOST_NAMED])],
+            title=shortened(f"{run}: {role}" if run else role, 50),
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1),
+            ncols=3,
+            handletextpad=0.5,
+            columnspacing=1.2,
         )
+    low, high = all_axes[0].get_ylim()
+    # A band may reach beyond what an accuracy can be.
+    all_axes[0].set_ylim(max(low, -0.02), min(high, 1.02))
+    kept: dict[str, Any] = {"markersize": 6.0, "markeredgecolor": BLACK, "linestyle": ""}
+    handles = [
+        Line2D([], [], color=GRAY, label="rollouts: mean of a window, ± one deviation"),
+        Line2D([], [], color=GRAY, marker="o", markerfacecolor=WHITE, linewidth=0.5, label="validation"),
+        Line2D([], [], color=GRAY, marker="o", label="adapter kept", **kept),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=3 if len(groups) > 1 else 2, columnspacing=1.5)
+    return figure
 
 
-def _rollouts(path: Path | None) -> dict[str, list[tuple[int, float]]]:
-    steps: dict[str, list[tuple[int, float]]] = {}
-    for record in StoredRecords(path, Rollouts) if path else ():
-        if record.accuracy is not None:
-            steps.setdefault(record.agent, []).append((record.step, record.accuracy))
-    return steps
-
-
-def _validations(path: Path | None) -> dict[str, list[Validation]]:
-    validations: dict[str, list[Validation]] = {}
-    for record in StoredRecords(path, Validation) if path else ():
-        validations.setdefault(record.agent, []).append(record)
-    return validations
-
-
-def _marked(records: Sequence[Validation]) -> tuple[ValidationPoint, ...]:
-    # Every record was marked that was the best so far; the last of them is the adapter that is in use.
-    kept = max((place for place, record in enumerate(records) if record.is_best), default=None)
-    return tuple(
-        ValidationPoint(record.step, record.accuracy, is_best=place == kept) for place, record in enumerate(records)
+def _agent(name: str, index: int) -> Line2D:
+    style = line_style(index)
+    return Line2D(
+        [],
+        [],
+        color=style.colour,
+        linestyle=style.dash,
+        marker=style.marker,
+        markerfacecolor=WHITE,
+        label=shortened(name, 24),
     )
+
+
+def _draw_curve(axes: Axes, curve: TrainingCurve, *, index: int) -> None:
+    style = line_style(index)
+    colour = style.colour
+    steps = [point.step for point in curve.rollouts]
+    low, high = [point.low for point in curve.rollouts], [point.high for point in curve.rollouts]
+    axes.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
+    axes.plot(steps, [point.value for point in curve.rollouts], color=colour, linestyle=style.dash, linewidth=1.1)
+    validated = [point.step for point in curve.validation], [point.accuracy for point in curve.validation]
+    axes.plot(*validated, color=colour, linewidth=0.5, alpha=0.7, zorder=2.5)
+    for point in curve.validation:
+        (mark,) = axes.plot(
+            [point.step],
+            [point.accuracy],
+            marker=style.marker,
+            color=colour,
+            markerfacecolor=colour if point.is_best else WHITE,
+            markersize=6.0 if point.is_best else 4.0,
+            markeredgecolor=BLACK if point.is_best else colour,
+            markeredgewidth=0.8,
+            zorder=4 if point.is_best else 3,
+        )
+        tooltip(mark, f"{curve.agent}, step {point.step:,}: {share_text(point.accuracy)} on the validation set")

@@ -1,17 +1,19 @@
-"""Tables in LaTeX, set as the paper sets its own: booktabs rules, numbers under each other, cells shaded.
+"""Tables in LaTeX, set as the paper sets its own: booktabs rules, numbers aligned, cells shaded.
 
-Three packages do: booktabs, siunitx (version 3) and xcolor with its `table` option; `graphicx` for wide tables. Paste
-`PREAMBLE` before `\\begin{document}`, and a table from `latex` where it belongs.
+They need booktabs, siunitx (version 3) and xcolor with its `table` option, and graphicx for wide tables. Paste
+`PREAMBLE` before `\\begin{document}`, and a table from `latex` where it belongs. Every character of a text stands for
+itself, written by LaTeX's own commands, so any font encoding will do; what pdflatex cannot set becomes a question mark.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Self
 
-from mada.report.document import Cell, Column, Row, Shade, Table
-from mada.report.forms.latex_text import latex_text
+from mada.report.document import Cell, Column, Row, Table
+from mada.text import printable
 
 PREAMBLE = r"""\usepackage{booktabs}
 \usepackage{graphicx}
@@ -28,13 +30,13 @@ PREAMBLE = r"""\usepackage{booktabs}
 \definecolor{madalightgray}{HTML}{EDEDED}
 \definecolor{madared}{HTML}{E77173}
 """
-"""What the tables need, to be pasted before `\\begin{document}`: packages, how numbers are written, and colours."""
+"""Packages, number formats and colours that the tables need."""
 
 MOST_COLUMNS, MOST_CHARACTERS = 9, 80
-"""What fits a page without being scaled down; a guess, since only LaTeX knows how wide a table is."""
+"""Wider tables are scaled down; a guess, since only LaTeX knows how wide a table is."""
 
 LONGEST_NUMBER, LONGEST_CELL = 24, 100
-"""Longer ones are no measurements, and TeX gives up on boxes of some metres; so cells are cut off there."""
+"""Longer cells are cut off, since TeX fails on boxes of some metres; longer numbers are no measurements."""
 
 _NUMBER = re.compile(
     r"(?P<comparator>[<>]?)(?P<sign>[+−-]?)(?P<whole>\d+|\d{1,3}(?:,\d{3})+)(?:\.(?P<decimals>\d+))?"
@@ -45,17 +47,18 @@ _NUMBER = re.compile(
 
 def latex(table: Table) -> str:
     """Return a table as a `table` environment, which compiles wherever `PREAMBLE` was pasted."""
-    columns = [_SetColumn.of(table, place) for place in range(len(table.columns))]
+    columns = [_TexColumn.of(table, index) for index in range(len(table.columns))]
     tabular = _tabular(table, columns)
     if _is_wide(table):
-        # Narrower than the page it stays as it is: blown up it would shout.
+        # A table narrower than the page is not enlarged.
         fitting = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
         tabular = [rf"\resizebox{{{fitting}}}{{!}}{{%", *tabular[:-1], f"{tabular[-1]}%", "}"]
+    label = re.sub(r"[^A-Za-z0-9.:-]+", "-", table.name)
     notes = [line for note in table.notes for line in (r"\par\smallskip", rf"{{\footnotesize {latex_text(note)}\par}}")]
     lines = [
         r"\begin{table}[htbp]",
         r"\centering",
-        rf"\caption{{{latex_text(table.title)}}}\label{{tab:{_label(table.name)}}}",
+        rf"\caption{{{latex_text(table.title)}}}\label{{tab:{label}}}",
         r"\par\smallskip",
         *tabular,
         *([r"\begin{flushleft}", *notes, r"\end{flushleft}"] if notes else []),
@@ -66,7 +69,7 @@ def latex(table: Table) -> str:
 
 def latex_document(tables: Iterable[Table]) -> str:
     """Return a document with these tables and nothing else, for pdflatex as it is."""
-    # Every table has a page's worth of room, and none has to wait for text to float in.
+    # A page for every table, since there is no text to float in.
     body = "\\clearpage\n".join(latex(table) for table in tables)
     return (
         "\\documentclass[a4paper]{article}\n"
@@ -75,8 +78,8 @@ def latex_document(tables: Iterable[Table]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _SetColumn:
-    """How a column is set: its letter in the tabular's preamble, and whether it parses numbers and has stars."""
+class _TexColumn:
+    """How a column is set: its specification, and whether siunitx parses it and it has stars."""
 
     column: Column
     specification: str
@@ -84,9 +87,9 @@ class _SetColumn:
     has_stars: bool
 
     @classmethod
-    def of(cls, table: Table, place: int) -> Self:
-        column = table.columns[place]
-        cells = [row[place] for row in table.rows]
+    def of(cls, table: Table, index: int) -> Self:
+        column = table.columns[index]
+        cells = [row[index] for row in table.rows]
         has_stars = any(cell.stars for cell in cells)
         numbers = [found for cell in cells if (found := _number(cell))]
         is_parsed = column.kind == "number" and bool(numbers) and not _is_mixed(numbers)
@@ -109,7 +112,8 @@ class _SetColumn:
             text = plain if self.is_parsed else rf"\num{{{plain}}}"
         else:
             text = f"{{{_short(cell.text)}}}" if self.is_parsed else _short(cell.text)
-        shown = f"{_colour(cell.shade)} {text}" if cell.shade else text
+        shade = cell.shade
+        shown = rf"\cellcolor{{mada{shade.colour}!{shade.intensity}!madalightgray}} {text}" if shade else text
         if not self.has_stars:
             return shown
         stars = cell.stars if set(cell.stars) == {"*"} else _short(cell.stars)
@@ -117,7 +121,7 @@ class _SetColumn:
         return f"{shown} & {raised}".rstrip()
 
 
-def _tabular(table: Table, columns: Sequence[_SetColumn]) -> list[str]:
+def _tabular(table: Table, columns: Sequence[_TexColumn]) -> list[str]:
     specification = " ".join(column.specification for column in columns)
     lines = [rf"\begin{{tabular}}{{{specification}}}", r"\toprule", *_group_headings(columns)]
     lines.append(rf"{' & '.join(column.heading() for column in columns)} \\")
@@ -126,11 +130,11 @@ def _tabular(table: Table, columns: Sequence[_SetColumn]) -> list[str]:
     return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
-def _row(row: Row, columns: Sequence[_SetColumn]) -> str:
+def _row(row: Row, columns: Sequence[_TexColumn]) -> str:
     return rf"{' & '.join(column.cell(cell) for column, cell in zip(columns, row, strict=True))} \\"
 
 
-def _group_headings(columns: Sequence[_SetColumn]) -> list[str]:
+def _group_headings(columns: Sequence[_TexColumn]) -> list[str]:
     """Return the names of column groups with a rule below each; nothing where no column has a group."""
     if not any(column.column.group for column in columns):
         return []
@@ -147,7 +151,7 @@ def _group_headings(columns: Sequence[_SetColumn]) -> list[str]:
 
 
 def _is_mixed(numbers: Sequence[re.Match[str]]) -> bool:
-    """Say whether only some numbers have powers of ten, as settings do: they cannot stand under each other."""
+    """Say whether only some numbers have powers of ten, as settings do: they cannot be aligned."""
     return len({bool(number["exponent"]) for number in numbers if number[0] != "0"}) > 1
 
 
@@ -183,14 +187,13 @@ def _short(text: str) -> str:
 
 
 def _table_format(numbers: Sequence[re.Match[str]]) -> str:
-    """Return the room that siunitx keeps for the numbers of a column: `+2.1(2)`, `<1.3`, `1.2e1`."""
+    """Return the `table-format` of siunitx for the numbers of a column: `+2.1(2)`, `<1.3`, `1.2e1`."""
 
     def longest(part: str) -> int:
         return max(len(number[part] or "") for number in numbers)
 
     whole = max(len(number["whole"].replace(",", "")) for number in numbers)
     decimals, exponent = longest("decimals"), longest("exponent")
-    # A sign that no number has would move the column off its centre.
     comparator = "<" if longest("comparator") else ""
     sign = "+" if longest("sign") else ""
     error = max(len(_digits(number["error"])) if number["error"] else 0 for number in numbers)
@@ -200,17 +203,90 @@ def _table_format(numbers: Sequence[re.Match[str]]) -> str:
     )
 
 
-def _colour(shade: Shade) -> str:
-    return rf"\cellcolor{{mada{shade.colour}!{shade.intensity}!madalightgray}}"
-
-
 def _is_wide(table: Table) -> bool:
     characters = sum(
-        max(len(column.heading), *(len(row[place].text) + len(row[place].stars) for row in table.rows), 0) + 2
-        for place, column in enumerate(table.columns)
+        max(len(column.heading), *(len(row[index].text) + len(row[index].stars) for row in table.rows), 0) + 2
+        for index, column in enumerate(table.columns)
     )
     return len(table.columns) > MOST_COLUMNS or characters > MOST_CHARACTERS
 
 
-def _label(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.:-]+", "-", name)
+def latex_text(text: str) -> str:
+    """Return text on one line for LaTeX."""
+    written = ""
+    last = ""
+    for character in unicodedata.normalize("NFC", printable(text)):
+        # Two dashes, commas or quotes beside each other would become one character.
+        if character == last and character in "-',":
+            written += "{}"
+        written += _ESCAPES.get(character) or _other(character)
+        last = character
+    return written
+
+
+def _other(character: str) -> str:
+    if character.isascii():
+        return character
+    letters = unicodedata.normalize("NFD", character)
+    if len(letters) == 2 and letters[0].isascii() and letters[0].isalpha() and letters[1] in _ACCENTS:
+        return f"\\{_ACCENTS[letters[1]]}{{{letters[0]}}}"
+    kind, _, plain = unicodedata.decomposition(character).partition(" ")
+    if kind in ("<super>", "<sub>") and len(plain) == 4 and (digit := chr(int(plain, 16))).isascii():
+        return f"\\ensuremath{{{'^' if kind == '<super>' else '_'}{{{digit}}}}}" if digit.isalnum() else "?"
+    return "?"
+
+
+def _table(text: str) -> dict[str, str]:
+    """Return what each character is written as, from pairs with spaces between."""
+    words = text.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _greek() -> dict[str, str]:
+    """Return the Greek letters that have commands in LaTeX; the others look like Latin ones."""
+    small = "alpha beta gamma delta epsilon zeta eta theta iota kappa lamda mu nu xi pi rho sigma tau upsilon phi chi"
+    capital = "Gamma Delta Theta Lamda Xi Pi Sigma Upsilon Phi Psi Omega"
+    letters = {unicodedata.lookup(f"GREEK SMALL LETTER {name.upper()}"): name for name in f"{small} psi omega".split()}
+    letters |= {unicodedata.lookup(f"GREEK CAPITAL LETTER {name.upper()}"): name for name in capital.split()}
+    spelt = {"lamda": "lambda", "Lamda": "Lambda", "epsilon": "varepsilon"}
+    return {letter: f"\\{spelt.get(name, name)}" for letter, name in letters.items()}
+
+
+# Braces around a character keep it from being an argument or a star of the command before it (`\\[`, `\\*`).
+_TEXT = _table(
+    r"""
+    \ \textbackslash{} { \{ } \} $ \$ % \% & \& # \# _ \_ ^ \textasciicircum{} ~ \textasciitilde{}
+    < \textless{} > \textgreater{} | \textbar{} " \symbol{34} ` \symbol{96} * {*} [ {[} ] {]}
+    – -- — --- ‐ - ‑ - “ `` ” '' ‘ {`} ’ {'} „ \symbol{34} « \symbol{34} » \symbol{34}
+    … \dots{} • \textbullet{} † \dag{} ‡ \ddag{} § \S{} ¶ \P{} © \copyright{} £ \pounds{}
+    ß \ss{} æ \ae{} Æ \AE{} œ \oe{} Œ \OE{} ø \o{} Ø \O{} ł \l{} Ł \L{} ı \i{}
+    """
+)
+_SPACES = {"\N{NO-BREAK SPACE}": "~", "\N{NARROW NO-BREAK SPACE}": r"\,", "\N{THIN SPACE}": r"\,"}
+_MATHEMATICS = _table(
+    r"""
+    − - ± \pm × \times · \cdot ÷ \div ≤ \leq ≥ \geq ≠ \neq ≈ \approx ≡ \equiv
+    → \rightarrow ← \leftarrow ↔ \leftrightarrow ⇒ \Rightarrow ↑ \uparrow ↓ \downarrow
+    ∞ \infty ∈ \in ∑ \sum √ \surd ° ^{\circ} ′ ^{\prime} ¬ \neg ∂ \partial ℓ \ell µ \mu
+    """
+)
+_ESCAPES = (
+    _TEXT
+    | _SPACES
+    | {character: f"\\ensuremath{{{command}}}" for character, command in (_MATHEMATICS | _greek()).items()}
+)
+_ACCENTS = {
+    "\u0300": "`",
+    "\u0301": "'",
+    "\u0302": "^",
+    "\u0303": "~",
+    "\u0304": "=",
+    "\u0306": "u",
+    "\u0307": ".",
+    "\u0308": '"',
+    "\u030a": "r",
+    "\u030b": "H",
+    "\u030c": "v",
+    "\u0327": "c",
+}
+"""Commands of accents by their combining characters."""

@@ -1,8 +1,8 @@
-"""Mathematics in what models wrote: TeX as trees of MathML elements, made when debates are packed.
+"""TeX in model output as trees of MathML elements, made when debates are packed.
 
-A tree is `[name, {attributes}, child, …]` without the attributes where there are none; a child is a tree or a text. The
-page makes elements of it by name, so nothing that a model wrote becomes markup. Names and attributes are those of fixed
-lists; a formula that is too long, too deep, or cannot be read stays the text it is.
+A tree is `[name, {attributes}, child, …]`, without the attributes where there are none; a child is a tree or a text.
+The page creates elements from it, so nothing that a model wrote becomes markup. Names and attributes are those of fixed
+lists; a formula that is too long, too deep, or cannot be parsed stays text.
 """
 
 import html
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-# The library is without types; `_element` and `_tree` trust nothing of what it returns.
+# The library has no types; `_tree` trusts nothing of what it returns.
 from latex2mathml.converter import convert_to_element  # pyright: ignore
 
 from mada.text import harmless
@@ -19,23 +19,19 @@ from mada.text import harmless
 LONGEST, DEEPEST, MOST_NODES = 1_500, 24, 2_000
 """Limits of a formula: characters, braces within braces, elements."""
 MOST_FORMULAS = 1_000
-"""Tried in a text; what follows is shown as it was written."""
+"""Parsed in a text; what follows is shown as it was written."""
 ELEMENTS = frozenset(
     re.findall(
-        r"\w+",
-        """
-        math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover mtable mtr
-        mtd mstyle mpadded mphantom mmultiscripts mprescripts none
-        """,
+        "[a-z]+",
+        "math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover mtable mtr mtd "
+        "mstyle mpadded mphantom mmultiscripts mprescripts none",
     )
 )
 ATTRIBUTES = frozenset(
     re.findall(
-        r"\w+",
-        """
-        accent columnalign depth display displaystyle fence form height largeop linethickness lspace mathvariant
-        maxsize minsize movablelimits rspace scriptlevel separator stretchy symmetric width
-        """,
+        "[a-z]+",
+        "accent columnalign depth display displaystyle fence form height largeop linethickness lspace mathvariant "
+        "maxsize minsize movablelimits rspace scriptlevel separator stretchy symmetric width",
     )
 )
 # Words, or a length that no page suffers from.
@@ -75,13 +71,13 @@ def formulas_of(text: str) -> Iterator[tuple[int, int, Tree]]:
 
 @lru_cache(maxsize=50_000)
 def tree_of(tex: str, *, display: bool = False) -> Tree | None:
-    """Return a formula without its delimiters as a tree; None where it is too much or cannot be read."""
+    """Return a formula without its delimiters as a tree; None where it is too large or cannot be parsed."""
     if not tex.strip() or len(tex) > LONGEST or _depth(tex) > DEEPEST:
         return None
     try:
         element = convert_to_element(tex, display="block" if display else "inline")
         return _tree(element, [MOST_NODES])
-    # The library was not made for hostile input: besides its own errors it ends in those of Python.
+    # The library was not made for hostile input: besides its own errors it raises many of Python's.
     except Exception:
         return None
 
@@ -135,7 +131,7 @@ def _tree(element: Any, left: list[int]) -> Tree:
 
 
 def _closings(tokens: list[str]) -> list[int | None]:
-    """Return for every token where the next one is that closes it, as far as it opens anything."""
+    """Return for every opening token the index of the next one that closes it."""
     following: dict[str, int] = {}
     closings: list[int | None] = [None] * len(tokens)
     for place in range(len(tokens) - 1, -1, -1):
@@ -166,7 +162,7 @@ def _is_inline(tex: str, *, after: str) -> bool:
 
 
 def _depth(tex: str) -> int:
-    """Return how deep a formula is nested, as far as its letters tell."""
+    """Return an estimate of how deep a formula is nested."""
     deepest = depth = 0
     for letter in re.sub(r"\\(?:left|begin)\b", "{", re.sub(r"\\(?:right|end)\b", "}", tex)):
         depth += {"{": 1, "}": -1}.get(letter, 0)

@@ -1,7 +1,7 @@
-"""The page as one file: sections and charts first, debates last, and nothing that could be run but our own script.
+"""The page as one file: sections and figures first, debates last, and no script but our own can run.
 
-The order is for speed: what people see first stands first, then the script that brings it to life; the debates'
-bodies, nearly all of the file, come after that and are still being read while people look around.
+The order is for speed: what readers see first stands first, then the script; the debates' bodies, nearly all of the
+file, come last and are still loading while the page can be used.
 """
 
 import base64
@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote
 
 from mada.atomic import replacing
 from mada.report.document import Figure, Paragraph, Section
 from mada.report.forms.html import Drawing, html_figure, html_paragraph, html_section
+from mada.report.page.debates import Packed
 from mada.report.page.mathematics import answer_html, text_html
-from mada.report.page.packing import NO_DEBATES, Packed
 from mada.text import counted, printable
 
 # Each file may use what those before it define.
@@ -26,7 +27,8 @@ SCRIPTS = (
     *("elements.js", "archive.js", "links.js", "filters.js", "search.js", "list.js"),
     *("cards.js", "debate.js", "controls.js", "debates.js", "theme.js", "keyboard.js", "page.js"),
 )
-NO_FIGURES: Mapping[str, Drawing] = {}
+NO_FIGURES: Mapping[str, Drawing] = MappingProxyType({})
+NO_DEBATES = Packed({}, 0, ())
 
 
 def write_page(
@@ -38,31 +40,19 @@ def write_page(
     debates: Packed = NO_DEBATES,
     lead: Sequence[Paragraph] = (),
 ) -> None:
-    """Write the page of a report piece by piece; `path` has all of it in the end, or is as it was."""
+    """Write the page of a report piece by piece; `path` is replaced when it is complete."""
     with replacing(path) as partial, partial.open("wb") as file:
         for piece in page_pieces(title, sections, figures=figures, debates=debates, lead=lead):
             file.write(piece.encode(errors="backslashreplace"))
-
-
-def page_html(
-    title: str,
-    sections: Sequence[Section],
-    *,
-    figures: Mapping[str, Drawing] = NO_FIGURES,
-    debates: Packed = NO_DEBATES,
-    lead: Sequence[Paragraph] = (),
-) -> str:
-    """Return the page as one text, where there are few debates; `write_page` is for many."""
-    return "".join(page_pieces(title, sections, figures=figures, debates=debates, lead=lead))
 
 
 def page_pieces(
     title: str,
     sections: Sequence[Section],
     *,
-    figures: Mapping[str, Drawing],
-    debates: Packed,
-    lead: Sequence[Paragraph],
+    figures: Mapping[str, Drawing] = NO_FIGURES,
+    debates: Packed = NO_DEBATES,
+    lead: Sequence[Paragraph] = (),
 ) -> Iterator[str]:
     """Yield the page from its first line to its last; no piece is longer than the index or one chunk of debates."""
     first = next(
@@ -130,7 +120,7 @@ def _header(title: str, sections: Sequence[Section], *, lead: Sequence[Paragraph
 
 
 def _browser(debates: Packed) -> str:
-    """Return the place of the debate browser, which the script fills."""
+    """Return the section of the debate browser, which the script fills."""
     return (
         '<section id="debates" aria-labelledby="debates-title">\n<h2 id="debates-title" tabindex="-1">Debates</h2>\n'
         f"<noscript><p>{counted(debates.count, 'debate')} can be read here by browsers that run JavaScript.</p>"
@@ -139,7 +129,7 @@ def _browser(debates: Packed) -> str:
 
 
 def _example(debates: Packed) -> str:
-    """Return a debate that corrected its generators: question, every answer, round by round; and where to read it."""
+    """Return the example debate: question, every answer round by round, and a link to it."""
     one = debates.example
     if one is None:
         return ""
@@ -172,7 +162,7 @@ def _answer(agent: str, answer: str | None, right: str) -> str:
 
 
 def _data(name: str, value: object) -> str:
-    """Return a value as JSON that a browser reads and never runs, whatever texts are in it."""
+    """Return a value as a JSON element, escaped so that no text in it can end the element."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     # Line and paragraph separators are escaped already, as everything beyond ASCII is.
     for character in "<>&":

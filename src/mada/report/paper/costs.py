@@ -1,21 +1,20 @@
-"""The paper's Table 3: what training and answering cost, and what critics correct; and, beside it, what they damage.
+"""The paper's Table 3 (what systems cost, and what critics correct) and Tables 6 and 7 (hyperparameters).
 
-The paper leaves the damage rate out; a critic that changes many answers corrects many, so one number without the other
-says little.
+The paper leaves out what critics damage; a critic that changes many answers corrects many, so both stand here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mada.evaluation.analysis import shown_systems
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.statistics import gain_per_parameter
 from mada.evaluation.summary import SystemSummary
-from mada.report.document import Cell, Column, Row, Shade, Table
+from mada.report.document import Cell, Column, Row, Shade, Table, columns, row
 from mada.report.numbers import NOTHING, quoted, share_text
-from mada.report.paper.lineup import Lineup
-from mada.report.paper.shading import by_sign, by_size, largest
+from mada.report.paper.layout import PaperSystems, by_sign, by_size, largest
 from mada.text import counted
 
 
@@ -36,25 +35,33 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class SystemCosts:
-    """The costs of all systems; `base` is the row whose critics the others' are held against."""
+    """The costs of all systems; `base` is the row whose critics the others' are compared with."""
 
     groups: tuple[tuple[CostRow, ...], ...]
     base: CostRow
     seeds: int
 
 
-def system_costs_of(grid: Grid, lineup: Lineup) -> SystemCosts:
-    """Count the costs of every shown system; gains are over the untrained system of the same shape."""
-    accuracies = {one.system.name: one.mean.average.mean for one in lineup.summary.systems}
-    rows = {one.system.name: _cost_row(grid, one, accuracies=accuracies) for one in lineup.summary.systems}
-    groups = tuple(tuple(rows[one.system.name] for one in group) for group in lineup.groups)
-    return SystemCosts(groups, rows[lineup.base.system.name], seeds=len(grid.seeds))
+def system_costs_of(grid: Grid, systems: PaperSystems) -> SystemCosts:
+    """Return the costs of every shown system; gains are over the untrained system of the same shape."""
+    accuracies = {one.system.name: one.mean.average.mean for one in systems.summary.systems}
+
+    def costs(one: SystemSummary) -> CostRow:
+        parameters, base = one.system.parameters, base_of(grid, one.system)
+        gain = None
+        if parameters and base is not None:
+            gain = gain_per_parameter(accuracies[one.system.name] - accuracies[base.name], parameters)
+        return CostRow(one.system.title, parameters, gain, one.tokens, improves=one.improves, damages=one.damages)
+
+    rows = {one.system.name: costs(one) for one in systems.summary.systems}
+    groups = tuple(tuple(rows[one.system.name] for one in group) for group in systems.groups())
+    return SystemCosts(groups, rows[systems.base.system.name], seeds=len(grid.seeds))
 
 
 def base_of(grid: Grid, system: PlannedSystem) -> PlannedSystem | None:
     """Return the shown system without training that has the same shape; None without one, or of several models.
 
-    Only above that is accuracy a gain of training, and not of more rounds. Of several base models none is *the* base.
+    Only above that is accuracy a gain of training, and not of more rounds.
     """
     if system.members:
         return None
@@ -72,123 +79,199 @@ def _shape(system: PlannedSystem) -> tuple[object, ...]:
     return system.rounds, seats, len(system.critics), system.rule, system.matched_to
 
 
+_CostColumn = tuple[Column, Callable[[CostRow], Cell]]
+
+
 def costs_table(costs: SystemCosts) -> Table:
-    """Return the table; columns that no system has anything for are left out, but rates stand side by side."""
-    rows = [row for group in costs.groups for row in group]
-    columns = [*_training_columns(rows), _tokens_column(rows), *_rate_columns(rows, costs.base)]
-    groups: tuple[tuple[Row, ...], ...] = tuple(
-        tuple((Cell(row.title), *(cell(row) for _, cell in columns)) for row in group) for group in costs.groups
-    )
+    """Return the paper's Table 3; columns that no system has anything for are left out."""
+    rows = [one for group in costs.groups for one in group]
+    shown = [*_training_columns(rows), _tokens_column(rows)]
+    if any(one.improves is not None for one in rows):
+        shown.append(_rate_column("improves", lambda one: one.improves, rows, costs.base, better=1))
+        shown.append(_rate_column("damages", lambda one: one.damages, rows, costs.base, better=-1))
+    groups = tuple(tuple(row(one.title, [cell(one) for _, cell in shown]) for one in group) for group in costs.groups)
     return Table(
         "costs-performance",
         "Costs and what critics correct and damage",
-        (Column("system", "text"), *(column for column, _ in columns)),
+        (*columns("system", kind="text"), *(column for column, _ in shown)),
         groups,
-        notes=_notes(costs, headings=[column.heading for column, _ in columns]),
+        _cost_notes(costs, headings=[column.heading for column, _ in shown]),
     )
 
 
-_Shown = tuple[Column, Callable[[CostRow], Cell]]
-"""A column and what stands in it."""
+def _training_columns(rows: Sequence[CostRow]) -> list[_CostColumn]:
+    most = max((one.parameters for one in rows if one.parameters), default=0)
+    gains = [one.gain_per_parameter for one in rows if one.gain_per_parameter is not None]
 
-
-def _training_columns(rows: Iterable[CostRow]) -> list[_Shown]:
-    parameters = [row.parameters for row in rows if row.parameters]
-    gains = [row.gain_per_parameter for row in rows if row.gain_per_parameter is not None]
-    most, scale = max(parameters, default=0), largest(gains)
-
-    def trained(row: CostRow) -> Cell:
-        if row.parameters is None:
+    def trained(one: CostRow) -> Cell:
+        if one.parameters is None:
             return Cell(NOTHING)
-        return Cell(
-            parameters_text(row.parameters), shade=by_size(row.parameters, high=most) if row.parameters else None
-        )
+        shade = by_size(one.parameters, high=most) if one.parameters else None
+        return Cell(parameters_text(one.parameters), shade=shade)
 
-    def gained(row: CostRow) -> Cell:
-        gain = row.gain_per_parameter
+    def gained(one: CostRow) -> Cell:
+        gain = one.gain_per_parameter
         if gain is None:
             return Cell(NOTHING)
-        return Cell(f"{round(gain) + 0:+,}".replace("-", "−"), shade=by_sign(gain, scale=scale))
+        return Cell(f"{round(gain) + 0:+,}".replace("-", "−"), shade=by_sign(gain, scale=largest(gains)))
 
-    found: list[_Shown] = []
-    if parameters:
-        found.append((Column("trained parameters"), trained))
-    if gains:
-        found.append((Column("gain/parameter"), gained))
-    return found
+    found: list[_CostColumn] = [(Column("trained parameters"), trained)] if most else []
+    return [*found, (Column("gain/parameter"), gained)] if gains else found
 
 
-def _tokens_column(rows: Iterable[CostRow]) -> _Shown:
-    tokens = [row.tokens for row in rows]
-    low, high = min(tokens), max(tokens)
+def _tokens_column(rows: Sequence[CostRow]) -> _CostColumn:
+    low, high = min(one.tokens for one in rows), max(one.tokens for one in rows)
 
-    def spent(row: CostRow) -> Cell:
-        # A lone system is neither cheap nor dear.
-        return Cell(f"{row.tokens:,.0f}", shade=by_size(row.tokens, low=low, high=high) if low < high else None)
+    def spent(one: CostRow) -> Cell:
+        # A single system is neither cheap nor expensive.
+        return Cell(f"{one.tokens:,.0f}", shade=by_size(one.tokens, low=low, high=high) if low < high else None)
 
     return Column("tokens/question"), spent
 
 
-def _rate_columns(rows: Iterable[CostRow], base: CostRow) -> list[_Shown]:
-    shown = list(rows)
-    if all(row.improves is None for row in shown):
-        return []
+def _rate_column(
+    heading: str, rate: Callable[[CostRow], float | None], rows: Sequence[CostRow], base: CostRow, *, better: int
+) -> _CostColumn:
+    own = rate(base)
+    scale = 0.0 if own is None else largest(value - own for one in rows if (value := rate(one)) is not None)
 
-    def column(heading: str, rate: Callable[[CostRow], float | None], *, better: int) -> _Shown:
-        own = rate(base)
-        scale = 0.0 if own is None else largest(value - own for row in shown if (value := rate(row)) is not None)
+    def cell(one: CostRow) -> Cell:
+        value = rate(one)
+        shade: Shade | None = None
+        if value is not None and own is not None:
+            shade = by_sign(better * (value - own), scale=scale)
+        return Cell(share_text(value), shade=shade)
 
-        def shade(value: float) -> Shade | None:
-            return None if own is None else by_sign(better * (value - own), scale=scale)
-
-        def cell(row: CostRow) -> Cell:
-            value = rate(row)
-            return Cell(share_text(value), shade=None if value is None else shade(value))
-
-        return Column(heading, group="critics"), cell
-
-    return [
-        column("improves", lambda row: row.improves, better=1),
-        column("damages", lambda row: row.damages, better=-1),
-    ]
+    return Column(heading, group="critics"), cell
 
 
 def parameters_text(parameters: int) -> str:
-    """Return a number of parameters with three digits that count: `1.10e8`; none are `0`."""
+    """Return a number of parameters with three significant digits: `1.10e8`; none are `0`."""
     if parameters == 0:
         return "0"
     digits, exponent = f"{parameters:.2e}".split("e")
     return f"{digits}e{int(exponent)}"
 
 
-def _cost_row(grid: Grid, one: SystemSummary, *, accuracies: dict[str, float]) -> CostRow:
-    parameters, base = one.system.parameters, base_of(grid, one.system)
-    gain = None
-    if parameters and base is not None:
-        gain = gain_per_parameter(accuracies[one.system.name] - accuracies[base.name], parameters)
-    return CostRow(one.system.title, parameters, gain, one.tokens, improves=one.improves, damages=one.damages)
-
-
-def _notes(costs: SystemCosts, *, headings: list[str]) -> tuple[str, ...]:
+def _cost_notes(costs: SystemCosts, *, headings: list[str]) -> tuple[str, str]:
     explained = [f"Tokens/question: generated tokens, mean over {counted(costs.seeds, 'seed')}."]
+    colours = ["Gray is magnitude alone, without better or worse."]
     if "gain/parameter" in headings:
         explained.append(
             "Gain/parameter: accuracy (the mean over the last round's answers) above the untrained system of the same "
             "shape (seats, rounds, budget), as a fraction, per trained parameter, times 10¹²."
         )
+        colours.append("Gains are green and losses red, the deeper the larger.")
     if "damages" in headings:
         explained.append(
             "Improves, damages: percent of all questions on which the vote of the first round is wrong and the verdict "
             "right, and the other way round."
         )
-    colours = ["Gray is magnitude alone, without better or worse."]
-    if "gain/parameter" in headings:
-        colours.append("Gains are green and losses red, the deeper the larger.")
-    if "damages" in headings and costs.base.improves is not None:
-        colours.append(
-            f"What critics improve and damage is green where it is better than with {quoted(costs.base.title)} and red "
-            "where it is worse, the deeper the larger the difference."
-        )
+        if costs.base.improves is not None:
+            colours.append(
+                f"What critics improve and damage is green where it is better than with {quoted(costs.base.title)} and "
+                "red where it is worse, the deeper the larger the difference."
+            )
     if len(colours) > 1:
         colours.append("None of this is a test: colours in this table say nothing about significance.")
     return " ".join(explained), " ".join(colours)
+
+
+Recipe = Mapping[str, Any]
+"""A recipe as it was stored, by this or an older version; settings that it does not have are left out of tables."""
+Settings = Mapping[str, str]
+"""Keys of a recipe, with the names that people know them by."""
+
+TRAINING: tuple[Settings, ...] = (
+    {
+        "training.batch_size": "batch size",
+        "training.learning_rate": "learning rate",
+        "generators.learning_rate": "learning rate of generators",
+        "critics.learning_rate": "learning rate of critics",
+        "training.warmup_ratio": "warm-up ratio",
+        "training.schedule": "schedule",
+        "training.epochs": "epochs",
+        "training.steps": "steps",
+        "generators.steps": "steps of generators",
+        "critics.steps": "steps of critics",
+    },
+    {
+        "training.weight_decay": "AdamW weight decay",
+        "training.adam_beta1": "AdamW β₁",
+        "training.adam_beta2": "AdamW β₂",
+        "training.adam_epsilon": "AdamW ε",
+    },
+    {
+        "training.group_size": "GRPO group size",
+        "training.temperature": "GRPO sampling temperature",
+        "training.kl_coefficient": "GRPO β",
+        "training.clip_range": "GRPO ε",
+        "generators.advantage": "advantage of generators",
+        "critics.advantage": "advantage of critics",
+        "training.max_new_tokens": "maximum generated tokens",
+    },
+    {
+        "lora.rank": "LoRA rank",
+        "lora.alpha": "LoRA α",
+        "lora.dropout": "LoRA dropout",
+    },
+)
+INFERENCE: tuple[Settings, ...] = (
+    {
+        "inference.temperature": "temperature",
+        "inference.top_p": "top p",
+        "inference.top_k": "top k",
+        "inference.max_new_tokens": "maximum generated tokens",
+    },
+    {
+        "team.generators": "number of generators",
+        "team.critics": "number of critics",
+        "team.rounds": "number of rounds",
+    },
+    {
+        "evaluation.seeds": "seeds per system",
+        "evaluation.problems": "problems per benchmark, at most",
+    },
+)
+
+
+def training_table(recipe: Recipe) -> Table | None:
+    """Return the paper's Table 6, how agents were trained; None for a run that trains none."""
+    # Where everybody has a number of steps, epochs decide nothing.
+    common, *roles = (_value(recipe, f"{part}.steps") is not None for part in ("training", "generators", "critics"))
+    hidden = ["training.epochs"] if common or all(roles) else []
+    return _settings_table("training-hyperparameters", "Training hyperparameters", TRAINING, recipe, hidden)
+
+
+def inference_table(recipe: Recipe) -> Table | None:
+    """Return the paper's Table 7, how systems answered; None where the recipe does not say."""
+    return _settings_table("inference-hyperparameters", "Inference hyperparameters", INFERENCE, recipe)
+
+
+def _settings_table(
+    name: str, title: str, settings: Sequence[Settings], recipe: Recipe, hidden: Collection[str] = ()
+) -> Table | None:
+    groups: list[tuple[Row, ...]] = []
+    for group in settings:
+        values = {label: _value(recipe, key) for key, label in group.items() if key not in hidden}
+        rows = tuple(row(label, [value_text(value)]) for label, value in values.items() if value is not None)
+        groups += [rows] if rows else []
+    if not groups:
+        return None
+    notes = ("As the run's recipe has them; what it leaves out or sets to none is not listed.",)
+    return Table(name, title, columns("setting", kind="text") + columns("value"), tuple(groups), notes)
+
+
+def value_text(value: object) -> str:
+    """Return a setting as people write it: `16`, `0.7`, `1e-06`, or its name."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _value(recipe: Recipe, key: str) -> object:
+    """Return a setting, None where the recipe has nothing of it or something with settings of its own."""
+    found: object = recipe
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return None if isinstance(found, Mapping | list | tuple) else found

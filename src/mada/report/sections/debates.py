@@ -1,24 +1,170 @@
-"""Debates that a person should read: one that corrected its generators, one that misled them, one that never got there.
+"""What debating changed: how right and wrong passed from round to round and critic to critic; and debates to read."""
 
-Numbers say how often something happens; only the text says why.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from mada.evaluation.analysis import shown_systems
 from mada.evaluation.grid import MEASURES, Grid, Place, place_of
+from mada.evaluation.ledger import Copying, Ledger, Transitions, ledger_of
+from mada.evaluation.ledger import Outcome as RoundOutcome
+from mada.evaluation.ledger import Source as Origin
 from mada.evaluation.scores import TRANSCRIPTS, Score, Transcript
-from mada.report.document import Block, Code, Heading, Listing, Paragraph, Section, Strong, paragraph
+from mada.report.document import (
+    Block,
+    Code,
+    Heading,
+    Listing,
+    Row,
+    Section,
+    Strong,
+    Table,
+    columns,
+    paragraph,
+    row,
+)
+from mada.report.figures import figure
+from mada.report.numbers import numbered_titles, share_text
+from mada.report.page.debates import Outcome, outcome_of
 from mada.report.reading import Source
 
-Outcome = Literal["corrected", "damaged", "failed"]
+Titled = Sequence[tuple[str, Ledger]]
+"""Titles of debates with their ledgers; every table has a group of rows for each."""
+
+PASSED = columns("right → right", "right → wrong", "wrong → right", "wrong → wrong")
+BECAME = columns("debates", "share of questions", "last round's accuracy", "last vote right")
+ORIGINS: dict[Origin, str] = {"majority": "the vote", "minority": "another answer", "new": "a new one"}
+"""Where an answer may be from."""
+
+
+def ledger_section(grid: Grid) -> Section | None:
+    """Return the ledgers of all shown debates; None without any."""
+    titles = numbered_titles([grid.plan])
+    debates = [system for system in shown_systems(grid) if system.is_debate and not system.members]
+    ledgers = [(titles[system.name], ledger) for system in debates if (ledger := ledger_of(grid, system)) is not None]
+    if not ledgers:
+        return None
+    blocks = (
+        paragraph("Shares are in percent, and no answer is a wrong one."),
+        figure("flow"),
+        _votes(ledgers),
+        _critics(ledgers),
+        figure("critics"),
+        _by_right(ledgers),
+        *_by_seat(ledgers),
+        _origins(ledgers),
+    )
+    return Section("debating", "What debating changed", blocks)
+
+
+def _votes(ledgers: Titled) -> Table:
+    return Table(
+        "votes",
+        "Votes, from the first round's to the last's",
+        (*columns("debate", "rounds", kind="text"), *PASSED),
+        tuple(tuple(_steps(title, ledger)) for title, ledger in ledgers),
+        ("Of all questions: wrong → right is what debating improved, right → wrong what it damaged.",),
+    )
+
+
+def _steps(title: str, ledger: Ledger) -> Iterator[Row]:
+    rounds = len(ledger.votes) + 1
+    yield row(title, [f"1 → {rounds}", *_passed(ledger.overall)])
+    if rounds > 2:
+        for number, step in enumerate(ledger.votes, start=1):
+            yield row(title, [f"{number} → {number + 1}", *_passed(step)])
+
+
+def _critics(ledgers: Titled) -> Table:
+    return Table(
+        "critics",
+        "Critics, from the vote they were shown to their own answer",
+        (*columns("debate", "critic", kind="text"), *PASSED),
+        tuple(
+            tuple(row(title, [critic, *_passed(turns)]) for critic, turns in ledger.turns.items())
+            for title, ledger in ledgers
+        ),
+        ("Of the critic's turns.",),
+    )
+
+
+def _passed(one: Transitions) -> list[str]:
+    return [*map(share_text, (one.right_to_right, one.right_to_wrong, one.wrong_to_right, one.wrong_to_wrong))]
+
+
+def _by_right(ledgers: Titled) -> Table:
+    return Table(
+        "by-right",
+        "By how many generators were right in the first round",
+        (*columns("debate", kind="text"), *columns("generators right"), *BECAME),
+        tuple(
+            tuple(
+                _became(title, f"{right} of {len(ledger.by_right) - 1}", one)
+                for right, one in enumerate(ledger.by_right)
+            )
+            for title, ledger in ledgers
+        ),
+        (
+            "How often that is, and how right the last round is then. Debates that help where few were right do more "
+            "than count votes.",
+        ),
+    )
+
+
+def _by_seat(ledgers: Titled) -> Iterator[Table]:
+    several = [(title, ledger) for title, ledger in ledgers if len(ledger.by_seat) > 1]
+    if several:
+        yield Table(
+            "by-seat",
+            "Where one generator alone was right, by its seat",
+            (*columns("debate", kind="text"), *columns("seat"), *BECAME),
+            tuple(
+                tuple(_became(title, str(seat), one) for seat, one in enumerate(ledger.by_seat, start=1))
+                for title, ledger in several
+            ),
+            (
+                "Critics see responses in the order of the seats, unless the recipe shuffles them. Unshuffled, where "
+                "one seat's answers are taken up far more often than another's, they go by position, not by content.",
+            ),
+        )
+
+
+def _became(title: str, kind: str, one: RoundOutcome) -> Row:
+    return row(title, [kind, f"{one.count:,}", *map(share_text, (one.share, one.accuracy, one.vote))])
+
+
+def _origins(ledgers: Titled) -> Table:
+    """Return where critics have their answers from, all of them together and each."""
+    shares = [column for origin in ORIGINS.values() for column in columns("share", "right", group=origin)]
+    return Table(
+        "sources",
+        "Where critics have their answers from",
+        (*columns("debate", "critic", kind="text"), *shares, *columns("no answer")),
+        tuple(
+            tuple(row(title, [critic, *_taken(copying)]) for critic, copying in _copying(ledger))
+            for title, ledger in ledgers
+        ),
+        (
+            "From the vote of the round before, from another answer given there, or from nowhere: the share of "
+            "critics' turns, and how many of those are right.",
+        ),
+    )
+
+
+def _copying(ledger: Ledger) -> Iterator[tuple[str, Copying]]:
+    if len(ledger.copying_by_critic) > 1:
+        yield "all", ledger.copying
+    yield from ledger.copying_by_critic.items()
+
+
+def _taken(copying: Copying) -> list[str]:
+    given = [value for origin in ORIGINS for value in (copying[origin].share, copying[origin].accuracy)]
+    return [*map(share_text, given), share_text(copying["none"].share)]
+
 
 DESCRIPTIONS: dict[Outcome, str] = {
     "corrected": "Corrected: the first vote is wrong, the last right",
     "damaged": "Damaged: the first vote is right, the last wrong",
-    "failed": "Failed: no vote is right",
+    "wrong throughout": "Failed: no vote is right",
 }
 LONGEST_TEXT = 3_000
 
@@ -31,12 +177,15 @@ class Example:
     score: Score
 
 
-def debates_section(source: Source) -> Section | None:
-    """Return one debate of each outcome, as far as they were kept; None without any."""
+def examples_section(source: Source) -> Section | None:
+    """Return one debate of each outcome to read, as far as they were kept; None without any."""
     grid = source.grid
     if grid is None:
         return None
-    examples = pick_examples(source.transcripts(), grid.scores, systems=_ranked(grid))
+    # Trained debates first, of them the reference, then those with most right verdicts.
+    shares = {system: grid.average(system, MEASURES["verdict"]) for system in shown_systems(grid)}
+    ranked = sorted(shares, key=lambda system: (*grid.plan.reading_order(system), -shares[system]))
+    examples = pick_examples(source.transcripts(), grid.scores, systems=[system.name for system in ranked])
     if not examples:
         return None
     where = paragraph("All that were kept are in ", Code(f"records/{TRANSCRIPTS}.jsonl"), ", with the prompts.")
@@ -44,35 +193,26 @@ def debates_section(source: Source) -> Section | None:
     return Section("debates-to-read", "Debates to read", (where, *shown), only="text")
 
 
-def outcome_of(score: Score) -> Outcome | None:
-    """Say what the rounds after the first did; None for a debate that was right throughout, or had one round."""
-    if score.rounds < 2:
-        return None
-    if score.verdict_correct:
-        return None if score.first_vote_correct else "corrected"
-    return "damaged" if score.first_vote_correct else "failed"
-
-
 def pick_examples(
     transcripts: Iterable[Transcript], scores: Mapping[Place, Score], *, systems: Iterable[str]
 ) -> dict[Outcome, Example]:
-    """Pick one debate of each outcome, of the first of `systems` that has one.
+    """Pick one debate of each outcome that has a description, of the first of `systems` that has one.
 
-    Debates in which everybody came to an end and gave an answer are preferred: they show reasoning, not limits. Among
-    equals the choice is by seed and name, so that it is always the same.
+    Debates in which all replies are complete and have an answer are preferred. Among equals the choice is by seed and
+    name, so that it is always the same.
     """
     ranks = {name: rank for rank, name in enumerate(systems)}
     found: dict[Outcome, tuple[tuple[object, ...], Example]] = {}
     for transcript in transcripts:
         score = scores.get(place_of(transcript))
         outcome = outcome_of(score) if score else None
-        if score is None or outcome is None or score.system not in ranks:
+        if score is None or outcome not in DESCRIPTIONS or score.system not in ranks:
             continue
-        incomplete = score.truncated + score.unanswered > 0
-        key = (ranks[score.system], incomplete, score.seed, score.benchmark, score.problem)
+        is_incomplete = score.truncated + score.unanswered > 0
+        key = (ranks[score.system], is_incomplete, score.seed, score.benchmark, score.problem)
         if outcome not in found or key < found[outcome][0]:
             found[outcome] = (key, Example(transcript, score))
-    return {outcome: found[outcome][1] for outcome in get_args(Outcome) if outcome in found}
+    return {outcome: found[outcome][1] for outcome in DESCRIPTIONS if outcome in found}
 
 
 def shortened(text: str) -> str:
@@ -82,13 +222,6 @@ def shortened(text: str) -> str:
         return text
     half = LONGEST_TEXT // 2
     return f"{text[:half]}\n[… {left_out:,} characters left out …]\n{text[-half:]}"
-
-
-def _ranked(grid: Grid) -> list[str]:
-    """Return the systems' names: trained debates first, of them the reference, then those with most right verdicts."""
-    shares = {system: grid.average(system, MEASURES["verdict"]) for system in shown_systems(grid)}
-    ranked = sorted(shares, key=lambda system: (*grid.plan.reading_order(system), -shares[system]))
-    return [system.name for system in ranked]
 
 
 def _example(outcome: Outcome, example: Example) -> Iterator[Block]:
@@ -110,12 +243,7 @@ def _example(outcome: Outcome, example: Example) -> Iterator[Block]:
         for turn, is_right in zip(one.turns, verdicts, strict=True):
             response = turn.response
             end = ", cut off at the token limit" if response.truncated else ""
-            said = f"{'right' if is_right else 'wrong'}; {response.token_count:,} tokens{end}"
-            yield _answer(turn.agent, response.answer, said)
+            facts = f", {'right' if is_right else 'wrong'}; {response.token_count:,} tokens{end}"
+            answer = (": no answer",) if response.answer is None else (": answer ", Code(response.answer))
+            yield paragraph(Strong(turn.agent), *answer, facts)
             yield Listing(shortened(response.text))
-
-
-def _answer(agent: str, answer: str | None, said: str) -> Paragraph:
-    if answer is None:
-        return paragraph(Strong(agent), f": no answer, {said}")
-    return paragraph(Strong(agent), ": answer ", Code(answer), f", {said}")

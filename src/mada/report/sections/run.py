@@ -1,0 +1,249 @@
+"""What a run cost, how its training went, what critics learnt from, and how it was run."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mada.evaluation.analysis import shown_systems
+from mada.evaluation.costs import Bill, Costs, Demand, costs_of
+from mada.report.document import (
+    Block,
+    Code,
+    Column,
+    Listing,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    columns,
+    paragraph,
+    row,
+)
+from mada.report.figures import figure
+from mada.report.numbers import NOTHING, count_text, numbered_titles, points_text, share_text, small_text
+from mada.report.reading import CRITIC_EXAMPLES, Source, has_records, stored
+from mada.report.training import ROLES, TrainingOutcome, read_outcomes
+from mada.run import StageMark
+from mada.text import duration
+
+PRIVATE = ("host", "pid")
+"""Fields of a session that are not shown, since pages are passed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CriticExampleCount:
+    """The part of a critic example that the report needs: its data part, and the share of right generators."""
+
+    part: str
+    generator_accuracy: float
+
+
+def costs_section(source: Source) -> Section | None:
+    """Return the cost of the evaluation, where it is on record, and every system's cost per question."""
+    grid = source.grid
+    if grid is None:
+        return None
+    titles = numbered_titles([grid.plan])
+    costs = {
+        titles[one.name]: costs_of(grid, one, efforts=source.efforts, price_per_hour=source.price_per_hour)
+        for one in shown_systems(grid)
+    }
+    total = [] if source.bill is None else [_total(source.bill, price_per_hour=source.price_per_hour)]
+    return Section("costs", "Costs", (*total, _per_question(costs), figure("parameters")))
+
+
+def cost_lines(bill: Bill) -> list[str]:
+    """Return the cost of an evaluation in a few lines of plain text."""
+    lines = [
+        f"{demand.asked:,} {name} asked for{_sampled(demand)}"
+        for name, demand in (("completions", bill.completions), ("tokens", bill.generated_tokens))
+    ]
+    return [*lines, ", ".join(_resources(bill))] if bill.seconds else lines
+
+
+def _sampled(demand: Demand) -> str:
+    if demand.saved is None:
+        return ""
+    if demand.saved < 0:
+        return f", {demand.computed:,} sampled, more than asked for because lost work was done again"
+    return f", {demand.computed:,} sampled: sharing saved {100 * demand.saved:.0f} %"
+
+
+def _resources(bill: Bill) -> list[str]:
+    """Return time, accelerators' time, speed and money, as far as each is known."""
+    parts = [f"{duration(bill.seconds)} (engines at work for {duration(bill.busy_seconds)})"]
+    if bill.accelerator_seconds is not None:
+        parts.append(f"{duration(bill.accelerator_seconds)} of accelerators")
+    if bill.tokens_per_second is not None:
+        parts.append(f"{small_text(bill.tokens_per_second)} tokens per second")
+    if bill.money is not None:
+        parts.append(f"{bill.money:,.2f} in money")
+    return parts
+
+
+def _total(bill: Bill, *, price_per_hour: float | None) -> Table:
+    """Return what systems asked for between them beside what was computed."""
+    demands = {
+        "completions": bill.completions,
+        "generated tokens": bill.generated_tokens,
+        "prompt tokens": bill.prompt_tokens,
+    }
+    rows = tuple(
+        row(
+            name,
+            [
+                f"{one.asked:,}",
+                f"{one.computed:,}",
+                NOTHING if one.saved is None else f"{100 * one.saved:.0f} %".replace("-", "−"),
+            ],
+        )
+        for name, one in demands.items()
+    )
+    note = f"It took {', '.join(_resources(bill))}."
+    if price_per_hour is not None:
+        price = small_text(price_per_hour)
+        note += f" The price is {price} for an hour of an accelerator, or of the machine without one."
+    headings = (*columns("what", kind="text"), *columns("asked for", "computed", "saved by sharing"))
+    return Table("total-costs", "The complete evaluation", headings, (rows,), (note,))
+
+
+def _per_question(costs: dict[str, Costs]) -> Table:
+    """Return what each system costs per question; columns without any value are left out."""
+    rounds = max(len(one.rounds) for one in costs.values())
+    generated = "generated tokens"
+    headings: list[tuple[Column, Callable[[Costs], str]]] = [(Column("calls"), lambda one: count_text(one.calls))]
+    if rounds > 1:
+        headings += [(Column(f"round {index + 1}", group=generated), _round_tokens(index)) for index in range(rounds)]
+    headings += [
+        (Column("all", group=generated), lambda one: f"{one.generated_tokens:,.0f}"),
+        (Column("per right verdict", group=generated), lambda one: _optional(one.tokens_per_right_answer, ",.0f")),
+        (Column("prompt tokens"), lambda one: f"{one.prompt_tokens:,.0f}"),
+        (Column("trained parameters"), lambda one: _optional(one.parameters, ",")),
+        (Column("seconds"), lambda one: small_text(one.seconds)),
+        (Column("accelerator seconds"), lambda one: small_text(one.accelerator_seconds)),
+        (Column("money"), lambda one: small_text(one.money)),
+    ]
+    known = [(column, text) for column, text in headings if any(text(one) != NOTHING for one in costs.values())]
+    rows = tuple(row(title, [text(one) for _, text in known]) for title, one in costs.items())
+    note = "Calls and tokens are counted; per right verdict: generated tokens by the share of right verdicts."
+    if any(one.seconds is not None for one in costs.values()):
+        note += (
+            " Times and money of a system are not measured but attributed by its share of generated tokens, as if it "
+            "had sampled alone: systems share samples and batches, so no clock can tell them apart."
+        )
+    all_columns = (*columns("system", kind="text"), *(column for column, _ in known))
+    return Table("costs", "Costs per question", all_columns, (rows,), (note,))
+
+
+def _round_tokens(index: int) -> Callable[[Costs], str]:
+    return lambda one: f"{one.rounds[index].generated_tokens:,.0f}" if index < len(one.rounds) else NOTHING
+
+
+def _optional(number: float | None, form: str) -> str:
+    return NOTHING if number is None else format(number, form)
+
+
+def training_section(source: Source) -> Section | None:
+    """Return the outcome of every agent's training, generators first; None before the first validation."""
+    outcomes = [of_role for role in ROLES if (of_role := read_outcomes(source.run, role))]
+    if not outcomes:
+        return None
+    explanation = paragraph(
+        "Accuracy on the validation set in percent, and mean tokens of a reply. The best adapter is chosen by this "
+        "very set, so its number flatters it; the results of the evaluation do not."
+    )
+    headings = (
+        *columns("agent", kind="text"),
+        *columns("first", "best", "gain", "last", group="accuracy"),
+        *columns("best", "last", group="step"),
+        *columns("first", "best", group="tokens"),
+    )
+    groups = tuple(tuple(map(_outcome, of_role)) for of_role in outcomes)
+    table = Table("training", "Every agent on the validation set", headings, groups)
+    return Section("training", "Training", (explanation, table, figure("training"), figure("advantages")))
+
+
+def _outcome(one: TrainingOutcome) -> Row:
+    first, best, last = one.first, one.best, one.last
+    gain = points_text(best.accuracy - first.accuracy)
+    accuracies = [share_text(first.accuracy), share_text(best.accuracy), gain, share_text(last.accuracy)]
+    return row(
+        one.agent,
+        [*accuracies, f"{best.step:,}", f"{last.step:,}", f"{first.length:,.0f}", f"{best.length:,.0f}"],
+    )
+
+
+def critic_examples_section(source: Source) -> Section | None:
+    """Return how many examples each data part has, by the share of right generators; None without any."""
+    if not has_records(source.run, CRITIC_EXAMPLES):
+        return None
+    examples = stored(source.run, CRITIC_EXAMPLES, CriticExampleCount)
+    counts = Counter((one.part, round(one.generator_accuracy, 6)) for one in examples)
+    shares = sorted({share for _, share in counts})
+    rows: list[Row] = []
+    for part in sorted({part for part, _ in counts}):
+        numbers = [counts[part, share] for share in shares]
+        rows.append(row(part, [*(f"{number:,}" if number else NOTHING for number in numbers), f"{sum(numbers):,}"]))
+    table = Table(
+        "critic-examples",
+        "What the critics learn from",
+        (*columns("part", kind="text"), *columns(*(f"{100 * share:.0f} % right" for share in shares), "all")),
+        (tuple(rows),),
+        ("Numbers of problems, by the share of generators that were right about them.",),
+    )
+    return Section("critic-examples", "Critic examples", (table,))
+
+
+def provenance_section(source: Source) -> Section:
+    """Return the finished stages with their times, and the code, versions and machine of the latest session."""
+    manifest = source.run.manifest
+    marks = source.run.finished_stages()
+    blocks: list[Block] = []
+    if marks:
+        rows = tuple(row(mark.name, [duration(mark.seconds)]) for mark in marks)
+        total = row("all", [duration(sum(mark.seconds for mark in marks))])
+        headings = (*columns("stage", kind="text"), *columns("time"))
+        blocks += [Table("stages", "Stages", headings, (rows, (total,))), *_training_data(marks)]
+    session = manifest.sessions[-1]
+    commit, hardware = session.commit, session.hardware
+    if commit is None:
+        blocks.append(paragraph("Commit: unknown."))
+    else:
+        blocks.append(paragraph("Commit: ", Code(commit.id), ", with changes." if commit.dirty else "."))
+    versions = ", ".join(f"{name} {version}" for name, version in session.versions.items())
+    blocks.append(paragraph(f"Versions: {versions}."))
+    machine = ", ".join([hardware.cpu, f"{hardware.cores or '?'} cores", *(gpu.name for gpu in hardware.gpus)])
+    blocks.append(paragraph(f"Machine: {machine}."))
+    if len(manifest.sessions) > 1:
+        blocks.append(
+            paragraph(
+                f"The run took {len(manifest.sessions)} sessions; a stage's time is that of the session that ended it, "
+                "and commit, versions and machine are those of the latest."
+            )
+        )
+    return Section("provenance", "How it was run", tuple(blocks))
+
+
+def _training_data(marks: Sequence[StageMark]) -> Iterator[Paragraph]:
+    for mark in marks:
+        counts = [f"{name} {count:,}" for name, count in mark.summary.items() if isinstance(count, int) and count]
+        if mark.name == "split" and counts:
+            yield paragraph(f"Training data: {', '.join(counts)}.")
+
+
+def recipe_section(source: Source) -> Section:
+    """Return the recipe with every default filled in, and the manifest without it."""
+    manifest = source.run.manifest.model_dump(mode="json")
+    recipe = manifest.pop("recipe")
+    for session in manifest["sessions"]:
+        for private in PRIVATE:
+            session.pop(private)
+    blocks = (
+        Listing(json.dumps(recipe, indent=2, ensure_ascii=False), summary="The recipe, with every default filled in"),
+        Listing(
+            json.dumps(manifest, indent=2, ensure_ascii=False),
+            summary="The manifest: sessions, commits, versions, machines",
+        ),
+    )
+    return Section("recipe", "Recipe and manifest", blocks, only="page")
