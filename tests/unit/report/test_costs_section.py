@@ -146,10 +146,7 @@ def test_the_bill_in_a_terminal(grid, efforts):
 
 def test_work_done_twice_is_no_saving(costs_text, grid, efforts):
     [line, *_] = cost_lines(bill_of(grid, [*efforts, *efforts, *efforts]))
-    assert (
-        line
-        == "72 completions asked for, 108 sampled, more than asked for because lost work was done again"
-    )
+    assert line == "72 completions asked for, 108 sampled, more than asked for because lost work was done again"
     assert "| completions | 72 | 108 | −50 % |" in costs_text(grid, [*efforts] * 3)
 
 
