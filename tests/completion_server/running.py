@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 SCRIPT = Path(__file__).with_name("server.py")
 
@@ -24,7 +24,7 @@ class RunningServer:
         return f"{self.root}/{flags}/v1"
 
     def seen(self, flags: str) -> dict[str, Any]:
-        return httpx.get(f"{self.root}/{flags}/seen", trust_env=False).json()
+        return httpx2.get(f"{self.root}/{flags}/seen", trust_env=False).json()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 
 SECONDS_TO_START = 300.0
 
@@ -45,9 +45,9 @@ def _wait(process: subprocess.Popen[bytes], health: str, log: Path) -> None:
     until = time.monotonic() + SECONDS_TO_START
     while process.poll() is None and time.monotonic() < until:
         try:
-            if httpx.get(health, trust_env=False, timeout=2).is_success:
+            if httpx2.get(health, trust_env=False, timeout=2).is_success:
                 return
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             time.sleep(0.2)
     said = log.read_text(encoding="utf-8", errors="replace")[-3000:]
     raise RuntimeError(f"vLLM's server did not start:\n{said}")

@@ -14,8 +14,8 @@ import torch
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
-from mada.models.engines.vllm.backend import VllmBackend, VllmSettings
-from mada.models.engines.vllm.engine import AdapterFiles, VllmEngine
+from mada.models.engines.vllm import AdapterFiles, VllmEngine
+from mada.models.engines.vllm_backend import VllmBackend, VllmSettings
 from mada.models.loading import load_base, resolve_model
 
 AGENTS = ("one", "two")

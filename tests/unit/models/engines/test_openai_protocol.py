@@ -5,12 +5,14 @@ import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import httpx2
+import openai
 import pytest
 
 from mada.models.engines import Completion, Sampling
-from mada.models.engines.openai import Backoff, OpenAIEngine
-from mada.models.engines.openai.client import ServerClient, retry_after
-from mada.models.engines.openai.protocol import AnswerError, Refusal, read_answer, request_body
+from mada.models.engines.openai import OpenAIEngine
+from mada.models.engines.openai_client import Backoff, ServerClient, retry_after
+from mada.models.engines.openai_protocol import ReplyError, blames_field, error_message, read_reply, request_body
 
 VOCABULARY = 100
 SAMPLING = Sampling(max_tokens=4, stop_tokens=(2, 7))
@@ -18,11 +20,16 @@ SAMPLING = Sampling(max_tokens=4, stop_tokens=(2, 7))
 
 def read(tokenizer, *choices, sampling=SAMPLING, **answer):
     content = json.dumps({"choices": list(choices), **answer}).encode()
-    return read_answer(content, sampling, n=len(choices), tokenizer=tokenizer, vocabulary=VOCABULARY)
+    return read_reply(content, sampling, n=len(choices), tokenizer=tokenizer, vocabulary=VOCABULARY)
 
 
 def client(key="", **backoff):
     return ServerClient("http://host/v1", key, slots=1, timeout=1.0, retry_for=1.0, backoff=Backoff(**backoff))
+
+
+def refusal(status, text):
+    response = httpx2.Response(status, text=text, request=httpx2.Request("POST", "http://host"))
+    return openai.AsyncOpenAI(api_key="key")._make_status_error_from_response(response)
 
 
 def choice(ids=None, reason: str | None = "stop", log_probs=None, **more):
@@ -106,8 +113,8 @@ def test_choices_are_put_in_their_order_and_usage_is_read(tokenizer):
     ],
 )
 def test_what_is_no_answer(tokenizer, content, says):
-    with pytest.raises(AnswerError, match=says):
-        read_answer(content.encode(), SAMPLING, n=1, tokenizer=tokenizer, vocabulary=VOCABULARY)
+    with pytest.raises(ReplyError, match=says):
+        read_reply(content.encode(), SAMPLING, n=1, tokenizer=tokenizer, vocabulary=VOCABULARY)
 
 
 def test_a_request_leaves_nothing_to_the_servers_defaults():
@@ -139,6 +146,7 @@ def test_a_request_leaves_nothing_to_the_servers_defaults():
         ('{"error": "unknown: top_k, seed"}', "unknown: top_k, seed", {"top_k", "seed"}),
         ('{"message": "my_seed_2"}', "my_seed_2", set()),
         ('{"detail": [{"loc": ["body", "seed"], "msg": "bad"}]}', "body.seed: bad", {"seed"}),
+        ('{"detail": [{"loc": 5, "msg": "bad"}, 3]}', '{"detail": [{"loc": 5, "msg": "bad"}, 3]}', set()),
         ('{"detail": "seed!"}', "seed!", {"seed"}),
         ("seed", "seed", {"seed"}),
         ("[1]", "[1]", set()),
@@ -146,39 +154,32 @@ def test_a_request_leaves_nothing_to_the_servers_defaults():
     ],
 )
 def test_refusals(body, message, named):
-    refusal = Refusal.of(400, body, reason="Bad Request")
-    assert refusal.message == message
-    assert {field for field in ("top_k", "seed") if refusal.names(field)} == named
-    assert not Refusal.of(403, body).names("seed")
+    error = refusal(400, body)
+    assert error_message(error) == message
+    assert {field for field in ("top_k", "seed") if blames_field(error, field)} == named
+    assert not blames_field(refusal(403, body), "seed")
 
 
-def test_words_of_a_server_are_made_fit_to_be_shown():
+def test_a_servers_words_are_sanitized():
     quote = client("secret").quote
     assert quote("a\n\tb\x1b[0m \u202ec secrets") == "a b�[0m �c …s"
     assert len(quote("x" * 5000)) == 300
 
 
-def test_waits_double_up_to_a_bound_and_are_shortened_by_chance():
+def test_waits_double_up_to_a_bound_and_are_shortened_at_random():
     steady = Backoff(first=1.0, longest=5.0, random=lambda: 0.0)
     assert [steady.delay(attempt) for attempt in (1, 2, 3, 4, 5000)] == [1, 2, 4, 5, 5]
     assert Backoff(first=1.0, random=lambda: 1.0).delay(2) == 1.0
-    assert steady.delay(1, retry_after=7.5) == 7.5
-    assert steady.delay(3, retry_after=1.0) == 4.0
-    assert steady.delay(1, retry_after=1e9) == 600.0
+    assert [steady.delay(3, retry_after=wait) for wait in (7.5, 1.0, 1e9)] == [7.5, 4.0, 600.0]
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("1.5", 1.5), ("soon", None), ("", None), (".", None)])
-def test_retry_after(said, seconds):
-    assert retry_after(said) == seconds
-
-
-def test_retry_after_as_a_date():
-    when = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    wait = retry_after(when)
+def test_retry_after():
+    now = datetime.now(UTC)
+    values = ["2", "1.5", "soon", "", ".", format_datetime(now - timedelta(days=1), usegmt=True)]
+    assert [retry_after(value) for value in values] == [2.0, 1.5, None, None, None, 0.0]
+    wait = retry_after(format_datetime(now + timedelta(seconds=100), usegmt=True))
     assert wait is not None
     assert 50 < wait <= 100
-    past = format_datetime(datetime.now(UTC) - timedelta(days=1), usegmt=True)
-    assert retry_after(past) == 0.0
 
 
 def test_time_counts_while_something_is_under_way_and_once_for_all(monkeypatch):
@@ -187,14 +188,14 @@ def test_time_counts_while_something_is_under_way_and_once_for_all(monkeypatch):
 
     async def work(*, begins, ends):
         now[0] = begins
-        async with connections.opened() as one:
+        async with connections.connected() as one:
             now[0] += 1
-            async with connections.opened() as two:
+            async with connections.connected() as two:
                 now[0] += 1
                 assert two.client is one.client
                 assert connections.seconds == pytest.approx(spent + 2)
             now[0] = ends
-        assert one.client.is_closed
+        assert one.client.is_closed()
 
     spent = 0.0
     asyncio.run(work(begins=10, ends=15))
@@ -207,29 +208,25 @@ def test_time_counts_while_something_is_under_way_and_once_for_all(monkeypatch):
 def test_a_loop_that_was_dropped_is_not_waited_for():
     connections = client()
     dropped = asyncio.new_event_loop()
-    held = connections.opened()
+    held = connections.connected()
     first = dropped.run_until_complete(held.__aenter__())
 
     async def other():
-        async with connections.opened() as second:
+        async with connections.connected() as second:
             assert second.client is not first.client
             await asyncio.wait_for(second.slots.acquire(), 5)
 
     asyncio.run(other())
     dropped.run_until_complete(held.__aexit__(None, None, None))
     dropped.close()
-    assert first.client.is_closed
+    assert first.client.is_closed()
 
 
-def test_what_a_server_has_understood_is_not_left_out_when_it_refuses_a_value(tokenizer):
-    def engine():
-        return OpenAIEngine("http://host/v1", models={}, tokenizer=tokenizer)
-
+def test_an_accepted_field_is_not_left_out_when_its_value_is_refused(tokenizer):
     body = request_body("m", [1], Sampling(max_tokens=3), n=1, without={"seed"})
-    refusal = Refusal(400, "the prompt and stop_token_ids are wrong", frozenset())
-    known, fresh = engine(), engine()
-    known._accept(body)
-    assert not known._leave_out(body, refusal)
-    assert not known._leave_out(body, Refusal(400, "no seed", frozenset()))  # it was not sent
-    assert fresh._leave_out(body, refusal)
-    assert fresh._left_out == {"stop_token_ids"}
+    known, fresh = (OpenAIEngine("http://host/v1", models={}, tokenizer=tokenizer) for _ in range(2))
+    known._accepted.update(body)
+    assert not known._leave_out_refused(body, refusal(400, "the prompt and stop_token_ids are wrong"))
+    assert not known._leave_out_refused(body, refusal(400, "no seed"))  # it was not sent
+    assert fresh._leave_out_refused(body, refusal(400, "the prompt and stop_token_ids are wrong"))
+    assert fresh._refused == {"stop_token_ids"}

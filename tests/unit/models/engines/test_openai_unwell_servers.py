@@ -8,7 +8,8 @@ import pytest
 
 from mada.errors import EngineError, UnansweredError
 from mada.models.engines import Sampling
-from mada.models.engines.openai import Backoff, OpenAIEngine
+from mada.models.engines.openai import OpenAIEngine
+from mada.models.engines.openai_client import Backoff
 
 SERVER = Path(__file__).resolve().parents[3] / "completion_server"
 MODELS = {None: "mada-nano", "critic-1": "critic-1"}

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from mada.errors import EngineError
-from mada.models.engines import Sampling
-from mada.models.engines.vllm import backend as vllm_backend
-from mada.models.engines.vllm.backend import (
+from mada.models.engines import Sampling, vllm_backend
+from mada.models.engines.vllm_backend import (
     GIB,
     AdapterVersion,
     VllmBackend,

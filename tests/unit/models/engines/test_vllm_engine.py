@@ -10,10 +10,9 @@ import torch
 from mada.errors import AdapterError, EngineError
 from mada.models.adapters import AdapterStack, Lora, save_adapter
 from mada.models.engines import Completion, PacedEngine, Sampling
-from mada.models.engines.vllm import VllmEngine
-from mada.models.engines.vllm import engine as vllm_engine
-from mada.models.engines.vllm.backend import AdapterVersion, VllmOutput
-from mada.models.engines.vllm.engine import AdapterFiles
+from mada.models.engines import vllm as vllm_engine
+from mada.models.engines.vllm import AdapterFiles, VllmEngine
+from mada.models.engines.vllm_backend import AdapterVersion, VllmOutput
 from mada.seeds import seed_for
 
 SAMPLING = Sampling(max_tokens=20, stop_tokens=(3,), seed=5)

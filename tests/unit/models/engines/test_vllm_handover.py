@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mada.models.adapters import AdapterStack, Lora, load_adapter
-from mada.models.engines.vllm.engine import AdapterFiles
+from mada.models.engines.vllm import AdapterFiles
 
 
 @pytest.fixture
