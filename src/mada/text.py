@@ -29,6 +29,21 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
 
 
+def in_bytes(count: float) -> str:
+    """Return a number of bytes with three digits that count: `3.55 GB`."""
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"
+
+
+def in_millions(count: float) -> str:
+    """Return a large number, from a million on in millions with two digits that count."""
+    millions = count / 1_000_000
+    return f"{count:,.0f}" if millions < 1 else f"{float(f'{millions:.2g}'):,g} million"
+
+
 def printable(text: str) -> str:
     """Return text on one line, without what steers a terminal or an editor."""
     return " ".join(harmless(text).split())

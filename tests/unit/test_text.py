@@ -1,6 +1,6 @@
 import pytest
 
-from mada.text import counted, duration, harmless, printable
+from mada.text import counted, duration, harmless, in_bytes, in_millions, printable
 
 
 def test_a_count_has_its_noun():
@@ -30,6 +30,15 @@ def test_a_count_has_its_noun():
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_sizes_have_the_digits_that_count():
+    assert [in_bytes(count) for count in (999, 3_554_176_000, 5e15)] == ["999 bytes", "3.55 GB", "5e+03 TB"]
+    assert [in_millions(count) for count in (999_999, 1_600_000, 903_168_000)] == [
+        "999,999",
+        "1.6 million",
+        "900 million",
+    ]
 
 
 def test_untrusted_text_steers_nothing():

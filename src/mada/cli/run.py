@@ -47,6 +47,9 @@ def run(
         typer.Option(metavar="NAME", help="Send numbers to a tracker too: wandb, trackio, tensorboard or mlflow."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="With --dry-run: time a few steps here and extrapolate.")
+    ] = False,
 ) -> None:
     """Run a recipe: split, screen if it says so, generators, critic-data, critics, evaluate, report.
 
@@ -58,8 +61,10 @@ def run(
     recipe, place = _chosen(arguments or (), folder)
     lender = _lender(generators, recipe, again=start) if generators else None
     command = _command(arguments or (), folder)
+    if measure and not dry_run:
+        raise RecipeError("--measure times a recipe without running it; use it together with --dry-run")
     if dry_run:
-        _print_plan(recipe, place, first=start, last=until, lender=lender, command=command)
+        _print_plan(recipe, place, first=start, last=until, lender=lender, command=command, measured=measure)
     else:
         tracked = _trackers(track or ())
         _run(recipe, place, first=start, last=until, lender=lender, trackers=tracked, command=command)
@@ -265,10 +270,13 @@ def _print_plan(
     last: str | None,
     lender: "StoredRun | None",
     command: str,
+    measured: bool,
 ) -> None:
     """Print what would be done, and then what would stop it."""
     quieten()
     from mada.cli.plan_table import print_plan
+    from mada.pipeline.measure import measure
+    from mada.pipeline.observing import SilentRunObserver
     from mada.pipeline.plan import plan_of
 
     mistake: MadaError | None = None
@@ -277,8 +285,13 @@ def _print_plan(
     except MadaError as error:
         mistake = error
     try:
-        print_plan(plan_of(recipe), recipe, folder=folder, lender=lender)
+        plan = plan_of(recipe)
     except MadaError as error:
         raise mistake or error from None  # without a model there is no plan, and the check has said why
+    rates = None
+    if measured and mistake is None:
+        with console(stderr=True).status("timing a few steps of the generators' training"):
+            rates = measure(recipe, watch=SilentRunObserver())
+    print_plan(plan, recipe, folder=folder, rates=rates, lender=lender)
     if mistake is not None:
         raise mistake

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def console() -> "Console":
+def console(*, stderr: bool = False) -> "Console":
     """Return a console that prints text as it is: data and model output are full of square brackets."""
     from rich.console import Console
 
-    return Console(markup=False, highlight=False, emoji=False)
+    return Console(markup=False, highlight=False, emoji=False, stderr=stderr)
 
 
 def print_json(value: object) -> None:

@@ -1,150 +1,406 @@
-"""What a recipe would do, before anything is done: sizes, parameters, and estimates of tokens, time and memory."""
+"""What a recipe asks for, before anything runs: completions by stage, parameters, and memory from the model's shape.
 
+How long replies turn out to be decides the time, and no recipe knows that. `mada.pipeline.measure` runs a few steps on
+the machine at hand and extrapolates; memory is what it takes if all replies reach their limit.
+"""
+
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from transformers import PreTrainedConfig
 
+from mada.evaluation.plan import PlannedSystem
+from mada.learning.learner import CPU_MICRO_BATCH_TOKENS, CUDA_MICRO_BATCH_TOKENS
+from mada.learning.prompts import steps_to_take
 from mada.models.adapters import Lora
 from mada.models.loading import load_config
-from mada.models.memory import ParameterCount, count_parameters
-from mada.pipeline.advice import advice, blockers
-from mada.pipeline.calls import (
-    Calls,
-    critic_data_calls,
-    evaluation_calls,
-    screen_calls,
-    subset_size,
-    training_calls,
-    training_settings,
+from mada.models.memory import (
+    DEFAULT_ROWS,
+    GIB,
+    MAX_CPU_MEMORY,
+    cache_bytes_per_token,
+    cache_share,
+    count_parameters,
 )
-from mada.pipeline.estimates import SHARES, MemoryEstimate, Setting, memory_of, seconds_of
-from mada.pipeline.machine import Machine
+from mada.pipeline.evaluate import systems_of
+from mada.pipeline.split import load_training_problems
 from mada.pipeline.stages import chosen
-from mada.pipeline.throughput import Shape
+from mada.problems.known import KNOWN_SETS, known_name
 from mada.recipe import Recipe
+from mada.text import in_bytes
 
-_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+QUESTION_TOKENS = 1024
+"""Tokens of the longest question that rows are expected to need room for."""
+SMALL_MODEL = 100_000_000
+"""Up to so many parameters a recipe is meant for a CPU where there is no GPU."""
+ASSUMED_GPU_BYTES = 139 * GIB
+BYTES_PER_TRAINED_PARAMETER = 16
+"""float32 weights and gradients, and AdamW's two moments."""
+ACTIVATIONS, RECOMPUTED_ACTIVATIONS = 4.32, 0.32
+"""Bytes per token of a micro-batch, as multiples of layers × (2 × hidden + MLP) × bytes of a number. Two peaks measured
+on an H200 (48 and 7 GiB for 16,384 tokens) and one on a CPU (455 MiB for 6,144) give 4.31, 0.32 and 4.33."""
+_WINDOW_STEP = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Completions of one kind that a stage needs."""
+
+    completions: int
+    max_tokens: int
+    at_once: int
+    """How many are wanted at the same time."""
+    group_size: int = 1
+    """How many continue the same prompt."""
+    responses: int = 0
+    """Responses of other agents in the prompt, and the tokens after which each was cut off."""
+    response_tokens: int = 0
+    learns: bool = False
+    engine_alone: bool = False
+    """Whether no learner needs memory beside the engine."""
+    full_window: bool = False
+    """Whether the engine's rows have room for the full window, because others with longer prompts use it too."""
+
+    def row_tokens(self, window: int) -> int:
+        """Return the tokens that a row needs room for: the longest prompt and the longest reply."""
+        longest = QUESTION_TOKENS + self.responses * self.response_tokens + self.max_tokens
+        return window if self.full_window else min(window, longest)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The device that memory is planned for."""
+
+    name: str
+    kind: str
+    memory: int
+
+    @classmethod
+    def for_model(cls, parameters: int) -> "Device":
+        """Return the GPU or CPU here; a model too large for a CPU is planned for a GPU of 139 GiB."""
+        if torch.cuda.is_available():
+            memory = torch.cuda.get_device_properties(0).total_memory
+            return cls(f"the {torch.cuda.get_device_name()} here", "cuda", memory)
+        if parameters > SMALL_MODEL:
+            return cls("a GPU of 139 GiB (there is none here)", "cuda", ASSUMED_GPU_BYTES)
+        return cls("the CPU here", "cpu", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+    def cache_budget(self, *, held: int, engine_alone: bool) -> int:
+        """Return the bytes that an engine takes for keys and values beside `held` bytes."""
+        free = max(0, self.memory - held)
+        free = free if self.kind == "cuda" else min(free, MAX_CPU_MEMORY)
+        return int(cache_share(self.kind, alone=engine_alone) * free)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes held at the same time by the training that needs most, if all replies reach their limit."""
+
+    base: int
+    training: int
+    """Adapters of one role, their gradients and the optimizer's state."""
+    rows: int
+    row_tokens: int
+    cache: int
+    micro_batch_tokens: int
+    micro_batch: int
+
+    @property
+    def total(self) -> int:
+        """All of it together: the engine keeps its cache while the learner works."""
+        return self.base + self.training + self.cache + self.micro_batch
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """A stage before it is done. None stands for what cannot be known without reading the data, or has no model."""
+    """A stage before it runs; `workloads` is None where nothing is sampled or the data's size is unknown."""
 
     name: str
-    does: str
     size: str
-    calls: tuple[Calls, ...] | None
-    seconds: tuple[float, float] | None
-    """If replies fill a quarter of their limit, and if all fill it."""
+    workloads: tuple[Workload, ...] | None
 
     @property
     def completions(self) -> int | None:
         """Completions to sample."""
-        return None if self.calls is None else sum(one.completions for one in self.calls)
+        return None if self.workloads is None else sum(one.completions for one in self.workloads)
 
     @property
     def most_tokens(self) -> int | None:
-        """Generated tokens if every reply were as long as it may be."""
-        return None if self.calls is None else sum(one.completions * one.most for one in self.calls)
+        """Generated tokens if every reply reached its limit."""
+        return None if self.workloads is None else sum(one.completions * one.max_tokens for one in self.workloads)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole recipe before it is run; memory in bytes."""
+    """A recipe before it runs."""
 
     stages: tuple[PlannedStage, ...]
     base_parameters: int
     trainable_per_agent: int
     trainable: int
-    setting: Setting
+    window: int
     dtype: str
-    memory: MemoryEstimate
-    advice: tuple[str, ...]
+    device: Device
+    memory: Memory
+    warnings: tuple[str, ...]
     blockers: tuple[str, ...]
     """Why nothing could be sampled at all; empty where something can."""
 
 
 def plan_of(recipe: Recipe) -> Plan:
-    """Work out what a recipe asks for; reads a model's configuration and no data."""
-    lora = Lora(recipe.lora.rank, recipe.lora.alpha, dropout=recipe.lora.dropout, targets=recipe.lora.targets)
-    # Critics speak from round 2 on; a team of one round trains none.
+    """Work out what a recipe asks for from its fields and the model's configuration, without weights."""
+    shape = recipe.lora
+    lora = Lora(shape.rank, shape.alpha, dropout=shape.dropout, targets=shape.targets)
     critics = recipe.team.critics if recipe.team.rounds > 1 else 0
     agents = recipe.team.generators + critics
     count = count_parameters(recipe.model.name, lora=lora, agents=agents, revision=recipe.model.revision)
-    setting, dtype = _setting(recipe, count, together=max(recipe.team.generators, critics))
-    roles = (False, True) if critics else (False,)
-    rollouts = [training_calls(recipe, critics=role)[1][0] for role in roles]
-    learning = [training_settings(recipe, critics=role) for role in roles]
-    memory = memory_of(setting, zip(rollouts, learning, strict=True))
+    config = load_config(recipe.model.name, revision=recipe.model.revision).get_text_config()
+    device = Device.for_model(count.base)
+    # As `load_base` does it: on a CPU everything is float32 unless the recipe says otherwise.
+    saved = str(config.dtype or "float32").removeprefix("torch.") if device.kind == "cuda" else "float32"
+    dtype: torch.dtype = getattr(torch, saved if recipe.model.dtype == "auto" else recipe.model.dtype)
+    window = recipe.model.window or getattr(config, "max_position_embeddings", 0)
+    together = max(recipe.team.generators, critics)
+    planner = _Planner(
+        recipe,
+        config,
+        device,
+        window=window,
+        dtype=dtype,
+        base_bytes=count.base * dtype.itemsize,
+        training_bytes=together * count.per_agent * BYTES_PER_TRAINED_PARAMETER,
+    )
+    roles = {"generators": False, "critics": True} if critics else {"generators": False}
+    rollouts = {role: training_work(recipe, critics=is_critic)[1][0] for role, is_critic in roles.items()}
+    memory = max((planner.memory(role, work) for role, work in rollouts.items()), key=lambda one: one.total)
     return Plan(
-        stages=tuple(_stages(recipe, setting)),
+        stages=tuple(PlannedStage(stage.name, *_work_of(recipe, stage.name)) for stage in chosen(recipe)),
         base_parameters=count.base,
         trainable_per_agent=count.per_agent,
         trainable=count.trainable,
-        setting=setting,
-        dtype=dtype,
+        window=window,
+        dtype=str(dtype).removeprefix("torch."),
+        device=device,
         memory=memory,
-        advice=tuple(advice(recipe, setting, memory, rollouts=rollouts, settings=learning[0])),
-        blockers=tuple(blockers(recipe, setting, rollouts=rollouts)),
+        warnings=tuple(planner.warnings(rollouts, memory)),
+        blockers=tuple(planner.blockers(rollouts)),
     )
 
 
-def _setting(recipe: Recipe, count: ParameterCount, *, together: int) -> tuple[Setting, str]:
-    config = load_config(recipe.model.name, revision=recipe.model.revision).get_text_config()
-    machine = Machine.for_model(count.base)
-    # As `load_base` does it: on a CPU everything is float32 unless the recipe wants something else.
-    saved = str(config.dtype or torch.float32).removeprefix("torch.") if machine.is_gpu else "float32"
-    dtype = saved if recipe.model.dtype == "auto" else recipe.model.dtype
-    width = _BYTES.get(dtype, 4)
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    embedding = 0 if config.tie_word_embeddings else config.vocab_size * config.hidden_size
-    shape = Shape(
-        parameters=count.base - embedding,
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        inner=getattr(config, "intermediate_size", None) or 4 * config.hidden_size,
-        cache_bytes=2 * config.num_hidden_layers * heads * head_size * width,
-        width=width,
-    )
-    setting = Setting(
-        machine=machine,
-        shape=shape,
-        window=recipe.model.window or getattr(config, "max_position_embeddings", 0),
-        base_bytes=count.base * width,
-        # float32 weights and gradients, and AdamW's two moments
-        training_bytes=together * count.per_agent * 16,
-        wanted_rows=recipe.engine.rows,
-    )
-    return setting, dtype
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Memory of a recipe's trainings on a device, and what to change where it does not fit."""
 
+    recipe: Recipe
+    config: PreTrainedConfig
+    device: Device
+    window: int
+    dtype: torch.dtype
+    base_bytes: int
+    training_bytes: int
 
-def _stages(recipe: Recipe, setting: Setting) -> Iterator[PlannedStage]:
-    for stage in chosen(recipe):
-        size, calls = _asked(recipe, stage.name)
-        settings = training_settings(recipe, critics=stage.name == "critics")
-        seconds = None
-        if calls is not None:
-            low, high = (seconds_of(calls, setting, settings, share=share) for share in SHARES)
-            seconds = low, high
-        yield PlannedStage(stage.name, stage.does, size, calls, seconds)
+    def cache_budget(self, work: Workload) -> int:
+        # Gradients and optimizer state are not there yet when the engine starts.
+        return self.device.cache_budget(held=self.base_bytes + self.training_bytes // 4, engine_alone=work.engine_alone)
 
+    def row_bytes(self, work: Workload) -> int:
+        return work.row_tokens(self.window) * cache_bytes_per_token(self.config, dtype=self.dtype)
 
-def _asked(recipe: Recipe, stage: str) -> tuple[str, tuple[Calls, ...] | None]:
-    if stage in ("generators", "critics"):
-        return training_calls(recipe, critics=stage == "critics")
-    if stage == "screen":
-        return screen_calls(recipe)
-    if stage == "critic-data":
-        return critic_data_calls(recipe)
-    if stage == "evaluate":
-        return evaluation_calls(recipe)
-    if stage == "split":
-        data = recipe.data
-        parts = (
-            f"{recipe.team.generators} × {subset_size(recipe):,} problems and {data.validation_size:,} for validation"
+    def rows(self, work: Workload) -> int:
+        wanted = self.recipe.engine.rows or DEFAULT_ROWS[self.device.kind]
+        return min(wanted, self.cache_budget(work) // max(1, self.row_bytes(work)))
+
+    def activation_bytes(self, *, recomputed: bool) -> float:
+        """Return the memory of one token in a micro-batch."""
+        config = self.config
+        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+        size = config.num_hidden_layers * (2 * config.hidden_size + inner) * self.dtype.itemsize
+        return size * (RECOMPUTED_ACTIVATIONS if recomputed else ACTIVATIONS)
+
+    def memory(self, role: str, work: Workload) -> Memory:
+        settings = self.recipe.training_for("critics" if role == "critics" else "generators")
+        limit = CUDA_MICRO_BATCH_TOKENS if self.device.kind == "cuda" else CPU_MICRO_BATCH_TOKENS
+        longest = work.row_tokens(self.window)
+        # A sequence longer than the limit has a micro-batch to itself.
+        tokens = min(max(settings.micro_batch_tokens or limit, longest), work.at_once * longest)
+        rows = self.rows(work)
+        return Memory(
+            base=self.base_bytes,
+            training=self.training_bytes,
+            rows=rows,
+            row_tokens=longest,
+            cache=rows * self.row_bytes(work),
+            micro_batch_tokens=tokens,
+            micro_batch=round(tokens * self.activation_bytes(recomputed=settings.gradient_checkpointing)),
         )
-        most = "at most " if data.subset_size == "all" else ""
-        return f"{most}{parts}, from {data.train}", None
-    return "a page with every debate, tables, figures", None
+
+    def blockers(self, rollouts: dict[str, Workload]) -> Iterator[str]:
+        """Yield why nothing could be sampled: the base does not fit, or not one row beside it."""
+        there = self.device.memory
+        if self.base_bytes > there:
+            yield (
+                f"the base alone takes {in_bytes(self.base_bytes)} of {in_bytes(there)}; "
+                "use a smaller model.name or a larger device"
+            )
+            return
+        yield from (self._few_rows(role, work) for role, work in rollouts.items() if not self.rows(work))
+
+    def warnings(self, rollouts: dict[str, Workload], memory: Memory) -> Iterator[str]:
+        """Yield what would be slow or may not fit, with what to change."""
+        if self.base_bytes > self.device.memory:
+            yield from self.blockers(rollouts)
+            return
+        for role, work in rollouts.items():
+            if self.rows(work) < min(work.at_once, self.recipe.engine.rows or work.at_once):
+                yield self._few_rows(role, work)
+        if memory.total > self.device.memory:
+            yield self._too_large(memory)
+
+    def _few_rows(self, role: str, work: Workload) -> str:
+        wanted = min(work.at_once, self.recipe.engine.rows or work.at_once)
+        per_token = cache_bytes_per_token(self.config, dtype=self.dtype)
+        window = self.cache_budget(work) // (wanted * per_token) // _WINDOW_STEP * _WINDOW_STEP
+        return (
+            f"{self.rows(work)} rows of {work.row_tokens(self.window):,} tokens fit, and a step of the {role}' "
+            f"training samples {wanted} at once; {self._lower_window(window)}, or use vLLM, whose cache has pages"
+        )
+
+    def _too_large(self, memory: Memory) -> str:
+        rest = memory.total - memory.micro_batch
+        free = max(0, self.device.memory - rest)
+        takes = (
+            f"training may not fit: a micro-batch of {memory.micro_batch_tokens:,} tokens takes "
+            f"{in_bytes(memory.micro_batch)} beside {in_bytes(rest)} of the rest"
+        )
+        fits = int(free / self.activation_bytes(recomputed=False))
+        if memory.row_tokens <= fits:
+            return f"{takes}; set training.micro_batch_tokens = {fits} (the learner halves them when memory runs out)"
+        change = self._lower_window(fits // _WINDOW_STEP * _WINDOW_STEP)
+        if memory.row_tokens * self.activation_bytes(recomputed=True) <= free:
+            return (
+                f"{takes}; set training.gradient_checkpointing = true (the learner turns to it when memory runs out), "
+                f"or {change}"
+            )
+        return f"{takes}; {change}"
+
+    def _lower_window(self, window: int) -> str:
+        replies = max(self.recipe.inference.max_new_tokens, self.recipe.training.max_new_tokens)
+        if window < _WINDOW_STEP:
+            return "use a smaller model.name or a larger device"
+        shorter = "" if replies < window else f" and max_new_tokens (now {replies:,}) below it"
+        return f"set model.window = {window}{shorter}"
+
+
+def subset_size(recipe: Recipe) -> int:
+    """Return the problems in an agent's subset; with "all", at most so many."""
+    data = recipe.data
+    if data.subset_size != "all":
+        return data.subset_size
+    name = known_name(data.train)
+    rows = KNOWN_SETS[name].rows if name else len(load_training_problems(recipe, skipped=[]))
+    return max(1, (rows - data.validation_size) // recipe.team.generators)
+
+
+def training_work(recipe: Recipe, *, critics: bool) -> tuple[str, tuple[Workload, Workload]]:
+    """Return the size of a role's training in words, its rollouts and its validations."""
+    agents = recipe.team.critics if critics else recipe.team.generators
+    settings = recipe.training_for("critics" if critics else "generators")
+    problems = subset_size(recipe)
+    if critics:
+        problems = recipe.team.generators * problems // agents
+    # Only the number of prompts matters for the number of steps.
+    steps = steps_to_take(settings, {"any": [None] * problems})  # pyright: ignore[reportArgumentType]
+    validations = 1 + steps // settings.validate_every + bool(steps % settings.validate_every)
+    size = f"{agents} agents × {steps:,} steps × {settings.batch_size} completions, {validations} validations"
+    responses, response_tokens = (recipe.team.generators, recipe.inference.max_new_tokens) if critics else (0, 0)
+    rollouts = Workload(
+        completions=agents * steps * settings.batch_size,
+        max_tokens=settings.max_new_tokens,
+        at_once=agents * settings.batch_size,
+        group_size=settings.group_size,
+        responses=responses,
+        response_tokens=response_tokens,
+        learns=True,
+    )
+    validation = Workload(
+        completions=agents * validations * recipe.data.validation_size,
+        max_tokens=settings.max_new_tokens,
+        at_once=agents * recipe.data.validation_size,
+        responses=responses,
+        response_tokens=response_tokens,
+    )
+    return size, (rollouts, validation)
+
+
+def _work_of(recipe: Recipe, stage: str) -> tuple[str, tuple[Workload, ...] | None]:
+    generators, data = recipe.team.generators, recipe.data
+    match stage:
+        case "generators" | "critics":
+            return training_work(recipe, critics=stage == "critics")
+        case "screen":
+            problems = generators * subset_size(recipe)
+            completions, limit = problems * data.screen, recipe.training_for("generators").max_new_tokens
+            work = Workload(completions, limit, at_once=completions, group_size=data.screen, engine_alone=True)
+            return f"{problems:,} problems × {data.screen} answers of the bare model", (work,)
+        case "critic-data":
+            problems = generators * subset_size(recipe) + data.validation_size
+            completions = problems * generators
+            work = Workload(completions, recipe.inference.max_new_tokens, at_once=completions, engine_alone=True)
+            return f"{problems:,} problems × {generators} generators", (work,)
+        case "evaluate":
+            return _evaluation_work(recipe)
+        case "split":
+            most = "at most " if data.subset_size == "all" else ""
+            parts = f"{generators} × {subset_size(recipe):,} problems and {data.validation_size:,} for validation"
+            return f"{most}{parts}, from {data.train}", None
+        case _:
+            return "a page with every debate, tables, figures", None
+
+
+def _evaluation_work(recipe: Recipe) -> tuple[str, tuple[Workload, ...] | None]:
+    evaluation, limit = recipe.evaluation, recipe.inference.max_new_tokens
+    answers, later = _completions_per_question(recipe)
+    known = [known_name(name) for name in evaluation.benchmarks]
+    size = f"{len(known)} benchmarks × {evaluation.seeds} seeds × {answers + later} completions a question"
+    if None in known and evaluation.problems is None:
+        return size, None
+    rows = [KNOWN_SETS[name].rows if name else evaluation.problems or 0 for name in known]
+    questions = sum(min(count, evaluation.problems or count) for count in rows) * evaluation.seeds
+
+    def work(calls: int, responses: int) -> Workload:
+        return Workload(
+            completions=questions * calls,
+            max_tokens=limit,
+            at_once=questions * calls,
+            responses=responses,
+            response_tokens=limit if responses else 0,
+            engine_alone=True,
+            full_window=True,
+        )
+
+    debates = (work(later, recipe.team.generators),) if later else ()
+    return size, (work(answers, 0), *debates)
+
+
+def _completions_per_question(recipe: Recipe) -> tuple[int, int]:
+    """Count the first answers and the later turns that the systems need between them.
+
+    A matched system is counted with as many calls as what it is matched to; its real size depends on reply lengths.
+    """
+    systems = [system for system in systems_of(recipe) if system.name in recipe.evaluation.systems]
+    calls = {system.name: len(system.generators) + _later_turns(system) for system in systems}
+    answers: set[tuple[str, int]] = set()
+    debates: dict[tuple[object, ...], int] = {}
+    for system in systems:
+        matched = system.matched_to
+        sized = system.with_generators(calls[matched] - _later_turns(system)) if matched else system
+        draws = sized.draws or tuple(range(len(sized.generators)))
+        answers |= set(zip(sized.generators, draws, strict=True))
+        debates[sized.generators, draws, sized.critics] = _later_turns(sized)
+    return len(answers), sum(debates.values())
+
+
+def _later_turns(system: PlannedSystem) -> int:
+    return (system.rounds - 1) * len(system.critics)

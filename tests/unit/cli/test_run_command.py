@@ -290,18 +290,25 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(recipe, tmp_path):
     before = snapshot(tmp_path)
     printed = mada("run", recipe, "--run", tmp_path / "new", "--dry-run")
     assert snapshot(tmp_path) == before
-    stages, _, estimates = printed.partition("An estimate for a CPU like ours, two shared cores")
-    rows = {line.split()[0]: line.split() for line in stages.splitlines() if line.split()}
+    rows = {line.split()[0]: line.split() for line in printed.splitlines() if line.split()}
     assert f"tiny on mada-nano, in {tmp_path / 'new'}; nothing is done yet" in printed
     # 2 agents × (2 × 8 + 2 × 4), tokens at most 64 each
-    assert [rows[name][-1] for name in ("generators", "critic-data", "evaluate", "report")] == ["48", "32", "96", "–"]
-    rows = {line.split()[0]: line.split() for line in estimates.splitlines() if line.split()}
-    assert rows["generators"][1:3] == ["768", "3,072"]
-    assert rows["critic-data"][1:3] == ["768", "3,072"]
-    assert rows["evaluate"][1:3] == ["2,304", "9,216"]
-    assert rows["together"][1:3] == ["4,608", "18,432"]
-    assert "at 64 tokens in training, counted and learnt from (training.truncated), otherwise at 96" in estimates
+    assert rows["generators"][-2:] == ["48", "3,072"]
+    assert rows["critic-data"][-2:] == ["32", "3,072"]
+    assert rows["evaluate"][-2:] == ["96", "9,216"]
+    assert rows["report"][-2:] == ["–", "–"]
+    assert "at 64 tokens in training, counted and learnt from (training.truncated), otherwise at 96" in printed
     assert "67,840 × 4 agents = 271,360" in printed
+
+
+def test_a_measured_dry_run_adds_times(recipe, tmp_path):
+    before = snapshot(tmp_path)
+    printed = mada("run", recipe, "--run", tmp_path / "new", "--dry-run", "--measure")
+    assert snapshot(tmp_path) == before
+    rows = {line.split()[0]: line.split() for line in printed.splitlines() if line.split()}
+    assert rows["together"][-1] in ("s", "min")
+    assert "tokens per second sampled" in printed
+    assert "--dry-run" in str(CliRunner().invoke(app, ["run", str(recipe), "--measure"]).exception)
 
 
 def test_a_dry_run_of_a_run_says_what_is_done(finished):
@@ -500,7 +507,7 @@ def test_a_mistake_is_found_before_anything_is_written(recipe, tmp_path, refused
 def test_a_dry_run_prints_the_plan_and_ends_with_what_would_stop_it(recipe, tmp_path):
     words = ["run", str(recipe), "--run", str(tmp_path / "run"), "--dry-run", 'evaluation.benchmarks=["abacus-esay"]']
     done = CliRunner(env=WIDE).invoke(app, words)
-    assert "An estimate for" in done.stdout
+    assert "memory together" in done.stdout
     assert isinstance(done.exception, RecipeError)
 
 

@@ -1,12 +1,10 @@
 """Preflight: a recipe's mistakes are found before the first stage, all at once."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from mada.errors import DataError, RecipeError
-from mada.pipeline.machine import H200, Machine
 from mada.pipeline.outline import stage_names
+from mada.pipeline.plan import Device
 from mada.pipeline.preflight import check_recipe, find_mistakes
 from mada.problems import load_problems
 
@@ -64,8 +62,7 @@ def test_a_model_without_a_chat_template_is_named(tiny, base, monkeypatch):
 
 
 def test_memory_that_not_one_row_fits_into_is_named(tiny, monkeypatch):
-    small = Machine("a small GPU", True, 1000, H200)
-    monkeypatch.setattr("mada.pipeline.plan.Machine", SimpleNamespace(for_model=lambda parameters: small))
+    monkeypatch.setattr(Device, "for_model", lambda parameters: Device("a small GPU", "cuda", 1000))
     [mistake] = mistakes(tiny())
     assert mistake.startswith("memory: ")
 
