@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from mada.grading.numerals import MAGNITUDE_WORDS, Number, read_number, read_number_words, same_number
+from mada.grading.numerals import Number, read_number, read_number_words, same_number
 from mada.grading.spelling import one_spelling
 from mada.grading.units import Unit, split_unit
 
@@ -106,8 +106,6 @@ def read_answer(text: str) -> Answer:
     if base := _read_base(quantity):
         return Answer(latex, quantity, unit=unit, base=base)
     if number := read_number(quantity) or _read_number_word(quantity):
-        if unit and unit.symbol in MAGNITUDE_WORDS:
-            number, unit = Number(number.value * MAGNITUDE_WORDS[unit.symbol], number.decimal), None
         return Answer(latex, quantity, unit=unit, number=number)
     return Answer(latex, quantity, unit=unit, words=_read_words(latex))
 

@@ -35,7 +35,7 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _SMALL = {word: value for value, word in enumerate(_ONES.split())} | {
     word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
 }
-MAGNITUDE_WORDS = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_MAGNITUDES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def read_number_words(words: str) -> int | None:
     total = group = 0
     last = None  # the value of the word before: what may follow depends on it
     for word in words.split():
-        value = _SMALL.get(word, MAGNITUDE_WORDS.get(word))
+        value = _SMALL.get(word, _MAGNITUDES.get(word))
         if word == "and" and last in (100, 1000):
             continue
         if value is None or value > 1000:

@@ -37,6 +37,11 @@ _DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", 
 
 _FUNCTION = "(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|ln|log|exp|lcm|gcd|max|min"
 _CHINESE = "\u4e00-\u9fff"
+# Behind digits and in words, these are powers of ten; 千 before a unit is a prefix (千米 are kilometres).
+_MAGNITUDES = {
+    r"hundred\b": 2, r"thousand\b": 3, r"million\b": 6, r"billion\b": 9, r"trillion\b": 12,
+    "百": 2, "千(?![米克瓦焦卡伏赫帕])": 3, "万": 4, "亿": 8,
+}  # fmt: skip
 _THIN_SPACE = r"(?<!\\)\\[,;:> ]|~|\\(?:thinspace|enspace|medspace)(?![a-zA-Z])"
 
 # Commands that change the look alone, written away or written one way. The order matters.
@@ -60,6 +65,8 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\vee(?![a-zA-Z])", r"\\lor "),
         (r"\\wedge(?![a-zA-Z])", r"\\land "),
         (rf"(?<=[\d}})%])\s*([{_CHINESE}]+)$", r"\\text{\1}"),
+        (r"\\[bp]?mod(?![a-zA-Z])\s*(?:\{\s*(\d+)\s*\}|(\d+))?", r" \\pmod{\1\2}"),
+        (r"\\angle\s*([A-Z]{3})(?![a-zA-Z])", r"\\text{angle \1}"),
         (r"\\(?:big|Big|bigg|Bigg)[lrm]?(?![a-zA-Z])", ""),
         (r"\\(?:left|right|middle)\s*\.", ""),
         (r"\\(?:left|right|middle)(?![a-zA-Z])", ""),
@@ -75,6 +82,11 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\rbrack(?![a-zA-Z])", "]"),
         (r"\\(?:text(?:normal|rm|it|bf|sf|tt|sc)|math(?:rm|it|bf|sf)|mbox|hbox|rm|bf|it)\s*\{", r"\\text{"),
         (r"\\text\s+\{", r"\\text{"),
+        *(
+            (rf"(?<=[\d}}])\s*(\\text\{{)?\s*{word}", rf" \\times 10^{{{power}}}\1")
+            for word, power in _MAGNITUDES.items()
+        ),
+        (r"\\text\{\s*\}", " "),
         (rf"\\operatorname\*?\s*\{{\s*({_FUNCTION})\s*\}}", r"\\\1 "),
         (r"\^\s*(?:\{\s*\\(?:circ|degree)\s*\}|\\(?:circ|degree)(?![a-zA-Z]))|\\degree(?![a-zA-Z])", "°"),
         (r"\\text\{\s*degrees?\s*\}", "°"),

@@ -75,8 +75,8 @@ _SUBSCRIPTED_E = re.compile(r"(?<![a-zA-Z\\])([eE])(?=\s*_)")
 _PRIMED = re.compile(r"([a-zA-Z])('+)(?!\s*['_])")
 # It also drops a transposition, even of numbers (`2^T`); a power is not dropped.
 _TRANSPOSED = re.compile(r"\^\s*\{\s*T\s*\}")
-# And it reads `12_{3}` as 12, `1 2` as 12, `30'` as 30, `n!!` as (n!)! and `\gcd(m,n)` as 1.
-_MISREAD = re.compile(r"\d(?:_\{|\s+\d|')|!!|\\(?:gcd|lcm)\s*\([^()]*[a-zA-Z]")
+# And it reads `12_{3}` as 12, `1 2` as 12, `30'` as 30, `n!!` as (n!)!, `\gcd(m,n)` as 1 and `1+\ldots+3` as 1+3.
+_MISREAD = re.compile(r"\d(?:_\{|\s+\d|')|!!|\\(?:gcd|lcm)\s*\([^()]*[a-zA-Z]|(?:[-+*]|\\(?:cdot|times))\s*\\ldots")
 
 _MEMBERSHIP = re.compile(r"^[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")
 _MEMBER_OF = re.compile(r"(?P<name>[a-zA-Z])\s*\\in(?![a-zA-Z])\s*(?P<set>.*)")

@@ -40,12 +40,15 @@ _BETWEEN = r"(?:\s*(?:/|\\cdot|\\times|\.|per\b)\s*|\s*)"
 _IN_TEXT = r"\\text\{(?:[^{}]|\{[^{}]*\})*\}"
 _WRAPPED = rf"(?:\\mu\s*)?(?:{_IN_TEXT}|\\(?:Omega|AA)(?![a-zA-Z])|[MLR]_\{{?\\odot\}}?){_POWER}"
 _WRAPPED_TAIL = re.compile(rf"(?P<unit>{_WRAPPED}(?:{_BETWEEN}{_WRAPPED})*)$")
-_COUNTS = "units?|points?|people|persons?|students?|ways?|square|cubic|sq|cu|hundred|thousand|million|billion|trillion"
+_COUNTS = "units?|points?|people|persons?|students?|ways?|square|cubic|sq|cu"
 _NAMED = "|".join(sorted((re.escape(name) for name in _NAMED_UNITS if len(name) > 1), key=len, reverse=True))
 _BARE = rf"(?:(?:{_COUNTS}|(?:{_NAMED})(?:es|s)?|[{_LETTERS}])(?![a-zA-Z])){_POWER}"
 _BARE_TAIL = re.compile(rf"(?:(?<=[\d}})%])\s*|(?<=\\pi)\s+)(?P<unit>{_BARE}(?:{_BETWEEN}{_BARE})*)$")
 _LONGEST_TAIL = 100  # characters; looking for units further back would only cost time
-_CONNECTIVES = re.compile(r"\b(?:or|and|if|for|where|when|mod|with|is|to|than|base|not?|least|most)\b|[=<>]")
+_CONNECTIVES = re.compile(
+    r"\b(?:or|and|if|for|where|when|mod|with|is|to|than|base|not?|least|most|plus|minus|factorial|halves"
+    r"|(?:ten|hundred|thousand|million)ths?)\b|^(?:squared|cubed)\b|[=<>+]"
+)
 _TEXT = re.compile(r"\\text\{((?:[^{}]|\{[^{}]*\})*)\}")
 _DEGREES = re.compile(r"°|\s+degrees?\b")
 _TEMPERATURE = re.compile(r"\s*(?:\\text\{\s*)?°\s*(?:\\text\{\s*)?(?P<scale>[CF])\s*\}?$")
