@@ -134,7 +134,7 @@ def test_a_match_by_cost_says_so_with_the_price_of_a_prompt_token(scores, plan):
     plan = EvaluationPlan(systems=(single, rival, debate), reference="debate", prompt_price=0.0625)
     *_, budget, price = headline_table(summarize(scores, plan)).notes
     assert budget == "“vote | of 4”: as many samples as the cost of “debate” allows."
-    assert "0.0625" in price
+    assert price == "cost: generated tokens, and prompt tokens at 0.0625 of a generated one."  # measured, or given
 
 
 def test_a_single_benchmark_has_no_table_of_its_own(scores, plan):

@@ -145,7 +145,7 @@ def _budgets(summary: Summary) -> Iterator[str]:
         yield f"{', '.join(rivals)}: as many samples as the {what}."
     price = summary.plan.prompt_price
     if price is not None:
-        yield f"cost: generated tokens, and prompt tokens at {small_text(price)} of a generated one (measured)."
+        yield f"cost: generated tokens, and prompt tokens at {small_text(price)} of a generated one."
 
 
 def _benchmarks_table(summary: Summary) -> Table:
