@@ -276,7 +276,6 @@ def _print_plan(
     quieten()
     from mada.cli.plan_table import print_plan
     from mada.pipeline.measure import measure
-    from mada.pipeline.observing import SilentRunObserver
     from mada.pipeline.plan import plan_of
 
     mistake: MadaError | None = None
@@ -291,7 +290,7 @@ def _print_plan(
     rates = None
     if measured and mistake is None:
         with console(stderr=True).status("timing a few steps of the generators' training"):
-            rates = measure(recipe, watch=SilentRunObserver())
+            rates = measure(recipe)
     print_plan(plan, recipe, folder=folder, rates=rates, lender=lender)
     if mistake is not None:
         raise mistake

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from mada.errors import RunError
-from mada.pipeline.observing import RunObserver
+from mada.events import Event, Events, StepFinished
 from mada.pipeline.plan import Plan, PlannedStage, Workload
 from mada.pipeline.running import run_recipe
 from mada.recipe import Recipe
-from mada.run import Run, StoredRecords
-from mada.run.records import METRICS, AgentStep
+from mada.run import Run
 
 STEPS = 3
 """The first one compiles and fills caches, and is not counted."""
@@ -47,7 +45,7 @@ class Rates:
         return sum(self.stage_seconds(stage) or 0.0 for stage in plan.stages)
 
 
-def measure(recipe: Recipe, *, watch: RunObserver) -> Rates:
+def measure(recipe: Recipe) -> Rates:
     """Train the generators for a few steps in a temporary folder and return what they took."""
     values = recipe.model_dump()
     prompts = recipe.training_for("generators").prompts_per_step
@@ -55,21 +53,23 @@ def measure(recipe: Recipe, *, watch: RunObserver) -> Rates:
     values["generators"]["steps"] = STEPS
     values["training"] |= {"validate_every": STEPS, "checkpoint_every": STEPS}
     short = Recipe.model_validate(values)
+    steps: list[StepFinished] = []
+
+    def collect(event: Event) -> None:
+        if isinstance(event, StepFinished):
+            steps.append(event)
+
     with tempfile.TemporaryDirectory(prefix="mada-measure-") as folder, Run.open(Path(folder) / "run", short) as run:
-        run_recipe(run, short, watch=watch, last="generators")
-        return rates_of(list(StoredRecords(run.path("generators", METRICS), AgentStep)))
+        run_recipe(run, short, events=Events(collect), last="generators")
+    return rates_of(steps[1:])
 
 
-def rates_of(records: list[AgentStep]) -> Rates:
-    """Return the rates of all steps but the first; agents share each step's seconds."""
-    steps = [[one for one in records if one.step == step] for step in range(2, STEPS + 1)]
-    sampled = [sum(one.rollout_tokens_per_second or 0.0 for one in agents) for agents in steps]
-    learned = [sum(one.learn_tokens_per_second or 0.0 for one in agents) for agents in steps]
-    if not all(sampled):
-        raise RunError("the measured steps sampled no tokens; run with --dry-run alone")
-    learned = [one for one in learned if one]
+def rates_of(steps: list[StepFinished]) -> Rates:
+    """Return the mean reply and the rates of training steps."""
+    agents = [agent for step in steps for agent in step.agents.values()]
+    learned = sum(agent.tokens_learnt for agent in agents)
     return Rates(
-        reply_tokens=fmean(one.length for agents in steps for one in agents),
-        sampled_per_second=fmean(sampled),
-        learned_per_second=fmean(learned) if learned else None,
+        reply_tokens=fmean(agent.length for agent in agents),
+        sampled_per_second=sum(agent.tokens for agent in agents) / sum(step.rollout_seconds for step in steps),
+        learned_per_second=learned / sum(step.learn_seconds for step in steps) if learned else None,
     )

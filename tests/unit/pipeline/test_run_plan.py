@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from mada.pipeline.measure import Rates, measure
-from mada.pipeline.observing import SilentRunObserver
 from mada.pipeline.plan import ACTIVATIONS, RECOMPUTED_ACTIVATIONS, Device, Workload, plan_of
 from mada.recipe import load_recipe
 
@@ -189,7 +188,7 @@ def test_measured_steps_are_extrapolated():
 def test_a_recipe_is_measured_in_a_folder_of_its_own(tiny, tmp_path):
     recipe = tiny()
     before = sorted(tmp_path.rglob("*"))
-    rates = measure(recipe, watch=SilentRunObserver())
+    rates = measure(recipe)
     assert sorted(tmp_path.rglob("*")) == before
     assert 0 < rates.reply_tokens <= 64
     assert rates.sampled_per_second > 0
