@@ -130,7 +130,9 @@ def outcome(mark: "StageMark") -> str:
         return f"{problems} by how many generators were right: {_by_right(mark)}"
     if mark.name == "evaluate":
         asked, sampled = (cast("int", summary[name]) for name in ("completions wanted", "of these sampled"))
-        return f"{sampled:,} completions sampled, {asked - sampled:,} shared between systems"
+        copies = cast("int", summary.get("benchmark copies in training", 0))
+        warning = f"; warning: {counted(copies, 'training problem')} copied from these benchmarks" if copies else ""
+        return f"{sampled:,} completions sampled, {asked - sampled:,} shared between systems{warning}"
     return ": ".join(str(summary[key]) for key in ("file", "content") if key in summary) or "done"
 
 

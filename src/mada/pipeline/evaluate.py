@@ -10,6 +10,8 @@ from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.pipeline.cast import Cast, Member
 from mada.pipeline.contest import Contest, hold_contest, with_parameters
 from mada.pipeline.context import Context
+from mada.pipeline.split import read_problems
+from mada.problems import load_problems, remove_copies
 from mada.recipe import Recipe
 from mada.team.seats import ADAPTERS, team_seats
 from mada.team.settings import DebateSettings
@@ -19,7 +21,11 @@ TEAM, BASE, JUDGE = "mada", "base", "judge"
 
 async def evaluate(context: Context) -> dict[str, JsonValue]:
     """Have every system answer every problem with every seed, and record how right it was."""
-    return await hold_contest(context.run, contest_of(context.recipe, context.run.folder), events=context.events)
+    recipe = context.recipe
+    summary = await hold_contest(context.run, contest_of(recipe, context.run.folder), events=context.events)
+    benchmarks = {name: load_problems(name, folder=recipe.data.folder) for name in recipe.evaluation.benchmarks}
+    copies = sum(remove_copies([*read_problems(context.run).values()], benchmarks).dropped.values())
+    return {**summary, "benchmark copies in training": copies}
 
 
 def contest_of(recipe: Recipe, folder: Path) -> Contest:

@@ -81,7 +81,7 @@ def _check_data(recipe: Recipe, stages: Collection[str], checks: _Checks) -> Non
     if "evaluate" in stages:
         found_under |= dict.fromkeys(recipe.evaluation.benchmarks, "evaluation.benchmarks")
     if "split" in stages:
-        found_under = dict.fromkeys(recipe.data.decontaminate, "data.decontaminate") | found_under
+        found_under = dict.fromkeys(recipe.decontaminate, "data.decontaminate") | found_under
     for name, key in found_under.items():
         checks.of(key, lambda name=name: load_problems(name, folder=recipe.data.folder))
     if "split" not in stages:

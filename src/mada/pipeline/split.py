@@ -21,7 +21,7 @@ async def split(context: Context) -> dict[str, JsonValue]:
     data = context.recipe.data
     skipped = rows_to_skip(context.recipe)
     problems = load_training_problems(context.recipe, skipped=skipped)
-    benchmarks = {name: load_problems(name, folder=data.folder) for name in data.decontaminate}
+    benchmarks = {name: load_problems(name, folder=data.folder) for name in context.recipe.decontaminate}
     clean = remove_copies(problems, benchmarks)
     cut = replace(cut_problems(context.recipe, clean.kept), unanswered=len(skipped or ()))
     used = {name for part in cut.parts for name in part.ids}

@@ -107,13 +107,11 @@ class Recipe(Section):
     evaluation: EvaluationSection = EvaluationSection()
     """What the finished team is measured on (E1)."""
 
-    @model_validator(mode="after")
-    def _trains_on_no_benchmark_of_its_own(self) -> Self:
-        if "decontaminate" not in self.data.model_fields_set:
-            # Filled in here and not where it is read, so that a stored recipe says which benchmarks were dropped.
-            data = self.data.model_copy(update={"decontaminate": self.evaluation.benchmarks})
-            object.__setattr__(self, "data", data)
-        return self
+    @property
+    def decontaminate(self) -> tuple[str, ...]:
+        """The benchmarks whose problems are dropped from the training data."""
+        chosen = self.data.decontaminate
+        return self.evaluation.benchmarks if chosen is None else chosen
 
     @model_validator(mode="after")
     def _fields_go_together(self) -> Self:

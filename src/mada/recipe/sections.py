@@ -126,8 +126,8 @@ class DataSection(Section):
     sometimes and no others; 0 means they learn from all, as in the paper (D1; ours)."""
     validation_size: Count = 750
     """Problems in the validation set shared by all agents (D1)."""
-    decontaminate: Sources = BENCHMARKS
-    """Benchmarks whose problems are dropped from the training data; left out, evaluation.benchmarks (D3; ours)."""
+    decontaminate: OrNone[Sources] = None
+    """Benchmarks whose problems are dropped from the training data; none means evaluation.benchmarks (D3; ours)."""
 
 
 class PromptsSection(Section):

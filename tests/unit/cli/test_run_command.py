@@ -408,8 +408,14 @@ def test_generators_of_another_recipe_are_refused_before_anything_is_written(rec
         ),
         (["run", "typo.toml"], "mada: typo.toml"),
         (["run", "tiny.toml", "training.stepz=3"], "mada: "),
-        (["run", "tiny.toml", "seed=2", "--run", "old"], "mada: old was started with another recipe:\n"),
-        (["generators", "tiny.toml", "seed=2", "--run", "old"], "mada: old was started with another recipe:\n"),
+        (
+            ["run", "tiny.toml", "seed=2", "--run", "old"],
+            "mada: old was started with another recipe (stored → given):\n",
+        ),
+        (
+            ["generators", "tiny.toml", "seed=2", "--run", "old"],
+            "mada: old was started with another recipe (stored → given):\n",
+        ),
         (["run", "tiny.toml", "--run", "broken"], "mada: broken/manifest.json is damaged: it is not JSON"),
         (["run", "--run", "broken"], "mada: broken/manifest.json is damaged: it is not JSON"),
         (["run", "tiny.toml", "--run", "file/inside"], "mada: file/inside cannot be used: Not a directory;"),
@@ -432,7 +438,7 @@ def test_a_mistake_ends_in_one_message_and_nothing_is_lost(
     after = snapshot(tmp_path)
     # Opening a run notes the session in its manifest, and looking into one leaves a lock; no more may differ.
     different = {name for name in before | after if before.get(name) != after.get(name)}
-    assert different <= {"old/manifest.json", "broken/.lock"}
+    assert different <= {"old/manifest.json", "old/.lock", "broken/.lock"}
 
 
 def test_a_typing_mistake_in_a_recipe_is_named_with_what_was_meant(recipe, tmp_path, refused):
@@ -450,6 +456,15 @@ def test_what_no_finished_stage_depends_on_may_change(recipe, tmp_path, pretende
     mada("run", "--run", tmp_path / "run", 'evaluation.benchmarks=["abacus-hard"]')
     assert pretended[4:] == ["evaluate", "report"]
     assert recipe_in(tmp_path / "run").evaluation.benchmarks == ("abacus-hard",)
+
+
+def test_benchmarks_may_change_after_the_training_where_the_recipe_does_not_say_what_is_dropped(
+    recipe, tmp_path, pretended
+):
+    recipe.write_text(RECIPE.replace('decontaminate = ["abacus-easy"]\n', ""))
+    mada("run", recipe, "--run", tmp_path / "run", "--until", "critics")
+    mada("run", recipe, 'evaluation.benchmarks=["abacus-hard"]', "--run", tmp_path / "run")
+    assert tuple(pretended) == STAGES
 
 
 def test_the_command_in_the_message_does_again_what_depends_on_a_change_and_keeps_the_rest(

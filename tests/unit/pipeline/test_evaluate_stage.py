@@ -12,7 +12,8 @@ from mada.evaluation.scores import Transcript
 from mada.models.adapters import AdapterStack, Lora, save_adapter
 from mada.models.loading import load_base
 from mada.pipeline.evaluate import cast_of, evaluate, systems_of
-from mada.problems import load_problems
+from mada.pipeline.split import PROBLEMS
+from mada.problems import Problem, load_problems
 from mada.report.reading import read_summary
 from mada.run import StoredRun
 from mada.team.seats import team_seats
@@ -89,6 +90,7 @@ def test_every_system_answers_every_problem_with_every_seed_once(stage, engines)
         "completions wanted": 8 * (1 + 6 + 3 + 6) + sum(votes.values()),
         "of these sampled": len(engines[0].requests),
         "accuracy of the reference": 1.0,
+        "benchmark copies in training": 0,
     }
     assert len(lines_of(context, "samples")) == len(engines[0].requests)
     trained = [folder.rpartition("/")[2] for folder in engines[0].trained]
@@ -267,3 +269,9 @@ def test_a_question_too_long_for_the_window_is_counted_and_stops_nothing(stage):
     unfit = [one for one in scores if one["unfit"]]
     assert unfit
     assert all(None in answers for one in unfit for answers in one["answers"][-1:])
+
+
+def test_training_problems_that_a_benchmark_has_too_are_counted(stage):
+    context = stage('data.decontaminate=["abacus-hard"]')
+    context.run.records(PROBLEMS, Problem).extend(load_problems("abacus-easy", limit=3))
+    assert asyncio.run(evaluate(context))["benchmark copies in training"] == 3

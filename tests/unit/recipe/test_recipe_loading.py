@@ -5,7 +5,6 @@ import pytest
 from mada.errors import RecipeError
 from mada.recipe import Recipe, load_recipe
 from mada.recipe.evaluation_file import evaluation_of
-from mada.recipe.loading import overridden
 from mada.recipe.mistakes import key_lines
 from mada.recipe.writing import recipe_to_toml
 
@@ -445,12 +444,9 @@ def test_a_table_that_is_no_source_is_refused(table, word):
 
 def test_training_data_are_kept_apart_from_the_recipes_own_benchmarks():
     own = load_recipe(None, overrides=['evaluation.benchmarks=["abacus-easy"]'])
-    assert own.data.decontaminate == ("abacus-easy",)
-    assert load_recipe(None, overrides=["data.decontaminate=[]"]).data.decontaminate == ()
-    assert Recipe().data.decontaminate == Recipe().evaluation.benchmarks
-    assert overridden(own, ['evaluation.benchmarks=["abacus-hard"]']).data.decontaminate == ("abacus-easy",), (
-        "what the split of a run has dropped"
-    )
+    assert own.decontaminate == ("abacus-easy",)
+    assert load_recipe(None, overrides=["data.decontaminate=[]"]).decontaminate == ()
+    assert Recipe().decontaminate == Recipe().evaluation.benchmarks
 
 
 @pytest.mark.parametrize("url", ["http://user:geheim@host/v1", "http://host/v1?key=geheim", "https://host/v1#geheim"])

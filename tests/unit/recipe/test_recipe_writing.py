@@ -47,7 +47,7 @@ recipes = st.builds(
     data=st.builds(
         DataSection,
         folder=optional(names.map(Path)).filter(lambda path: path is None or str(path) != "none"),
-        decontaminate=st.lists(sources, unique=True, max_size=3).map(tuple),
+        decontaminate=optional(st.lists(sources, unique=True, max_size=3).map(tuple)),
     ),
     prompts=st.builds(
         PromptsSection,
