@@ -20,7 +20,7 @@ from statistics import fmean, stdev
 
 from scipy.special import stdtrit
 
-from mada.pipeline.borrowing import borrow_stages
+from mada.pipeline.running import copy_generators
 from mada.recipe import load_recipe
 from mada.report.reading import read_summary
 from mada.run import Run, StoredRun
@@ -51,7 +51,7 @@ def train_pair(arguments: argparse.Namespace, seed: int) -> dict[str, Outcome]:
         if source is not None and not (folder / "manifest.json").exists():
             recipe = load_recipe(arguments.recipe, overrides=overrides)
             with Run.open(folder, recipe) as run:
-                borrow_stages(StoredRun.read(source), run, recipe)
+                copy_generators(StoredRun.read(source), run, recipe)
         _mada(arguments, folder, overrides)
         source = source or folder
     return {advantage: read_outcome(folder) for advantage, folder in folders.items()}

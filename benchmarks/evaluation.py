@@ -43,19 +43,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from mada.agents import DebateSettings, agent_names
 from mada.concurrency import each
 from mada.debate.protocol import hold_debate
 from mada.debate.transcript import Debate, Role
 from mada.models.adapters import AdapterStack, Lora
+from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.forward import choose_threads
 from mada.models.loading import ChatModel, load_base
 from mada.problems import load_problems
 from mada.seeds import seed_for
-from mada.team.agent import EngineAgent
-from mada.team.seats import seat_names
-from mada.team.settings import DebateSettings
 
 BENCHMARKS = ("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long")
 SEATS = 3
@@ -162,26 +161,19 @@ class Measured:
 def pipeline_of(lengths: str, *, questions: int, rows: int, threads: int) -> Pipeline:
     base = load_base("mada-nano", device="cpu")
     choose_threads(base.model, threads)
-    generators, critics = seat_names("generator", SEATS), seat_names("critic", SEATS)
+    generators, critics = agent_names("generator", SEATS), agent_names("critic", SEATS)
     stack = AdapterStack.attach(base.model, (*generators, *critics), Lora(rank=4, alpha=8, dropout=0.0))
     engine = LocalEngine(base.model, stack, context=WINDOW, rows=rows)
-    settings = DebateSettings(max_new_tokens=MOST_NEW_TOKENS, window=WINDOW)
+    settings = DebateSettings(max_new_tokens=MOST_NEW_TOKENS)
 
-    def seat(name: str) -> EngineAgent:
-        return EngineAgent(
-            name,
-            name,
-            engine=engine if lengths == "model" else DrawnLengths(engine),
-            tokenizer=base.tokenizer,
-            prompts=settings.prompts,
-            sampling=settings.sampling_of(ChatModel.of(base)),
-            window=WINDOW,
-        )
+    def agent(name: str) -> EngineAgent:
+        sampler = engine if lengths == "model" else DrawnLengths(engine)
+        return settings.agent(name, name, engine=sampler, chat=ChatModel.of(base), window=WINDOW)
 
     each_has = -(-questions // len(BENCHMARKS))
     problems = zip(*(load_problems(name, limit=each_has) for name in BENCHMARKS), strict=True)
     mixed = [problem.question for four in problems for problem in four][:questions]
-    return Pipeline(mixed, [seat(name) for name in generators], [seat(name) for name in critics], engine)
+    return Pipeline(mixed, [agent(name) for name in generators], [agent(name) for name in critics], engine)
 
 
 def measure(pipeline: Pipeline, way: Callable[[], Awaitable[list[Debate]]], clock: Callable[[], float]) -> Measured:

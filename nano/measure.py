@@ -16,13 +16,13 @@ import torch
 
 from mada.debate.prompts import Prompts
 from mada.grading.extraction import extract_answer
+from mada.models.chat import chat_prompt, prompt_ids
 from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import Base, ChatModel, load_base
 from mada.problems import Problem
 from mada.problems.abacus import abacus_problems
 from mada.seeds import seed_for
-from mada.team.encoding import chat_prompt, prompt_ids
 
 BENCHMARKS = ("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long")
 HABIT = ("8", "9")

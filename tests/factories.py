@@ -1,6 +1,7 @@
 """What many tests make: tiny models, adapters that do something, tokenizers, a tiny recipe. Import it by name."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -150,3 +151,8 @@ seeds = 2
 problems = 2
 prompt_price = 0.1
 """
+
+
+def stage_result(summary: dict[str, Any]) -> Any:
+    """Make what a stage's function returns, with any summary for the stage's mark."""
+    return SimpleNamespace(to_summary=lambda: summary)

@@ -19,12 +19,12 @@ LONGEST_PROMPT = 4096  # longer ones are left out
 
 def speakers_of(run: "StoredRun") -> list[dict[str, Any]]:
     """Return the run's adapters by role, and the bare base for each role."""
+    from mada.agents import ADAPTERS, recipe_of, team_names
     from mada.errors import RunError
     from mada.pipeline.ablate import NO_COUNTERFACTUAL
-    from mada.team.seats import ADAPTERS, recipe_of, team_seats
 
     found: list[dict[str, Any]] = []
-    for role, seats in zip(ROLES, team_seats(recipe_of(run)), strict=True):
+    for role, seats in zip(ROLES, team_names(recipe_of(run)), strict=True):
         folders = {seat: run.folder / ADAPTERS / seat for seat in seats}
         if role == "critic":  # the generators in there are the run's own
             other = run.folder / NO_COUNTERFACTUAL / ADAPTERS
@@ -60,12 +60,11 @@ def made_debate_prompts(
     run: "StoredRun", chat: "ChatModel", questions: list[str], replies: Replies, budget: int
 ) -> Iterator[str]:
     """Yield the prompts that critics would be given after these replies of the generators."""
+    from mada.agents import DebateSettings, recipe_of
     from mada.debate.window import fit_debate_prompt
+    from mada.models.chat import chat_prompt, opens_thinking, prompt_ids
+    from mada.models.engine_agent import response_of
     from mada.models.engines import Completion
-    from mada.team.agent import opens_thinking, response_of
-    from mada.team.encoding import chat_prompt, prompt_ids
-    from mada.team.seats import recipe_of
-    from mada.team.settings import DebateSettings
 
     prompts = DebateSettings.of(recipe_of(run)).prompts
     for question, said in zip(questions, zip(*replies.values(), strict=True), strict=True):
@@ -83,13 +82,12 @@ def made_debate_prompts(
 
 def make_job(arguments: argparse.Namespace, answers: Callable[[dict[str, Any]], Replies]) -> dict[str, Any]:
     """Settle what every system is asked; `answers` asks the run's generators where it stored no debates."""
+    from mada.agents import DebateSettings, recipe_of
     from mada.errors import DataError
+    from mada.models.chat import chat_prompt, prompt_ids
     from mada.models.loading import load_chat, resolve_model
     from mada.problems import load_problems
     from mada.run import StoredRun
-    from mada.team.encoding import chat_prompt, prompt_ids
-    from mada.team.seats import recipe_of
-    from mada.team.settings import DebateSettings
 
     run = StoredRun.read(arguments.run)
     recipe = recipe_of(run)

@@ -179,8 +179,8 @@ WORK = {"mada": ask_mada, "peft": ask_peft, "vllm": ask_vllm, "weigh": weigh, "a
 
 
 def _mada_model(job: dict[str, Any], dtype: str) -> tuple[Any, Any]:
+    from mada.agents import stack_of
     from mada.models.loading import load_base
-    from mada.team.seats import stack_of
 
     base = load_base(job["model"], revision=job["revision"], dtype=dtype)
     return base, stack_of(base, {one["name"]: Path(one["folder"]) for one in job["speakers"] if one["folder"]})

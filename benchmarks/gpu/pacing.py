@@ -29,8 +29,8 @@ from mada.errors import MadaError
 from mada.evaluation.effort import EFFORT, Effort
 from mada.events import Events
 from mada.models.engines.local.setup import Limits
-from mada.pipeline.contest import hold_contest
-from mada.pipeline.evaluations import contest_of_file
+from mada.pipeline.evaluate import run_evaluation
+from mada.pipeline.evaluations import evaluation_of_file
 from mada.recipe.evaluation_file import evaluation_of
 from mada.run import Run
 
@@ -88,7 +88,7 @@ def evaluate(place: Path, options: argparse.Namespace, *, pace: Pace, problems: 
         where="pacing.py",
     )
     with Run.open(place, recipe) as run:
-        asyncio.run(hold_contest(run, contest_of_file(recipe), events=Events()))
+        asyncio.run(run_evaluation(run, evaluation_of_file(recipe), events=Events()))
         efforts = list(run.records(EFFORT, Effort))
     return Took(
         tokens=sum(effort.generated_tokens for effort in efforts),

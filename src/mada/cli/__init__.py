@@ -12,7 +12,7 @@ import typer
 
 from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run
 from mada.errors import MadaError
-from mada.pipeline.outline import OUTLINE
+from mada.pipeline.stages import STAGE_NAMES
 
 app = typer.Typer(
     name="mada",
@@ -31,7 +31,7 @@ app.command("run")(run.run)
 app.command("runs")(run.runs)
 app.command("show")(report.show)
 _OWN_COMMANDS = {"evaluate": evaluate.evaluate, "report": report.report}
-for _name in OUTLINE:
+for _name in STAGE_NAMES:
     app.command(_name)(_OWN_COMMANDS.get(_name) or run.stage_command(_name))
 app.command("ablate")(evaluate.ablate)
 

@@ -90,10 +90,6 @@ def debate(
         if run is not None:
             _check_run(run)
         team = _team(choices)
-        if team.base is not None:
-            from mada.models.forward import choose_threads
-
-            choose_threads(team.base.model)
         if as_json or file:
             asyncio.run(_print_all(team, questions, seed=seed, as_json=as_json))
         else:

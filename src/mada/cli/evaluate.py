@@ -200,22 +200,22 @@ def _evaluate_run(
     name = "+".join(Path(one.name).stem for text in recipe.evaluation.benchmarks for one in parse_sources(text))
     place = out or folder / "evaluations" / name
     with _following() as events:
-        from mada.pipeline.evaluate import contest_of
-        from mada.pipeline.evaluations import run_contest
+        from mada.pipeline.evaluations import evaluation_of_run
+        from mada.pipeline.running import evaluate_and_report
         from mada.run import Run
 
-        contest = contest_of(recipe, stored.folder)
-        contest.check()
+        evaluation = evaluation_of_run(recipe, stored.folder)
+        evaluation.check()
         with Run.open(place, recipe) as run:
-            run_contest(run, contest, events=events, earlier=[stored, *others])
+            evaluate_and_report(run, evaluation, events=events, earlier=[stored, *others])
     _print_results(place)
 
 
 def _refuse_untrained(stored: "StoredRun", recipe: "Recipe") -> None:
     """Refuse a run whose adapters are not all there, before anything is loaded for it."""
-    from mada.team.seats import adapter_folders, team_seats
+    from mada.agents import adapter_folders, team_names
 
-    generators, critics = team_seats(recipe)
+    generators, critics = team_names(recipe)
     adapter_folders(stored, (*generators, *critics))
 
 
@@ -228,18 +228,19 @@ def _others(folders: list[Path] | None) -> "list[StoredRun]":
 
 def _hold(recipe: "EvaluationRecipe", place: Path, *, others: "list[StoredRun]") -> None:
     with _following() as events:
-        from mada.pipeline.evaluations import contest_of_file, run_contest
+        from mada.pipeline.evaluations import evaluation_of_file
+        from mada.pipeline.running import evaluate_and_report
         from mada.run import Run
 
-        contest = contest_of_file(recipe)
-        contest.check()
+        evaluation = evaluation_of_file(recipe)
+        evaluation.check()
         with Run.open(place, recipe) as run:
-            run_contest(run, contest, events=events, earlier=others)
+            evaluate_and_report(run, evaluation, events=events, earlier=others)
     _print_results(place)
 
 
 def _changed(stored: "StoredRun", changes: dict[str, Any]) -> "Recipe":
-    from mada.team.seats import recipe_of
+    from mada.agents import recipe_of
 
     recipe = recipe_of(stored)
     from mada.recipe.loading import changed_recipe

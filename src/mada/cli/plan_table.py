@@ -21,9 +21,9 @@ def print_plan(
     """Print what a recipe would do in a folder, perhaps with the generators of another run; nothing is done."""
     from rich.table import Table
 
-    from mada.pipeline.borrowing import shared_stages
+    from mada.pipeline.stages import generator_stages
 
-    taken = shared_stages(recipe) if lender else ()
+    taken = generator_stages(recipe) if lender else ()
     screen = console()
     screen.print(f"{safe(recipe.name)} on {safe(recipe.model.name)}, in {safe(str(folder))}; nothing is done yet\n")
     table = Table("stage", "what", box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -10,7 +10,7 @@ import typer
 from mada.cli.names import names_in
 from mada.cli.terminal import console, quieten
 from mada.errors import EngineError, EvaluationError, MadaError, RecipeError, RunError
-from mada.pipeline.outline import OUTLINE, stage_names
+from mada.pipeline.stages import STAGE_NAMES, stage_named, stage_names
 from mada.text import counted
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def stage_command(name: str) -> "Callable[..., None]":
     def command(arguments: ArgumentsArgument = None, folder: RunOption = None) -> None:
         run_stage(name, arguments or [], folder)
 
-    command.__doc__ = f"{OUTLINE[name].capitalize()}: one stage of `mada run`, for those who take them one by one."
+    command.__doc__ = f"{stage_named(name).does.capitalize()}: one stage of `mada run`."
     return command
 
 
@@ -97,8 +97,8 @@ def runs(
 
 
 def _check_stage(name: str | None) -> None:
-    if name is not None and name not in OUTLINE:
-        raise RunError(f"{name!r} is no stage; the stages are {', '.join(OUTLINE)}")
+    if name is not None and name not in STAGE_NAMES:
+        raise RunError(f"{name!r} is no stage; the stages are {', '.join(STAGE_NAMES)}")
 
 
 def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "tuple[Recipe, Path]":
@@ -119,8 +119,8 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
     from mada.run import StoredRun
 
     stored = StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
+    from mada.agents import recipe_of
     from mada.recipe.loading import overridden
-    from mada.team.seats import recipe_of
 
     return overridden(recipe_of(stored), overrides), folder
 
@@ -148,9 +148,9 @@ def _lender(folder: Path, recipe: "Recipe", *, again: str | None) -> "StoredRun"
         raise RunError(f"--from {again} would do again what --generators takes from {folder}; leave one of them out")
     lender = StoredRun.read(folder)
     quieten()
-    from mada.pipeline.borrowing import refuse_lender
+    from mada.pipeline.running import check_generators_source
 
-    refuse_lender(lender, recipe)
+    check_generators_source(lender, recipe)
     return lender
 
 
@@ -184,7 +184,7 @@ def _run(
                     refuse_gaps(opened, recipe, before=only)
                 with RunTracker(trackers, folder=opened.folder) as tracker:
                     events = Events(view, tracker)
-                    run_recipe(opened, recipe, events=events, first=first, last=last, lender=lender)
+                    run_recipe(opened, recipe, events=events, first=first, last=last, generators_from=lender)
             finally:
                 view.close()
             _print_results(opened.folder, folder)
@@ -250,11 +250,11 @@ def _to_do(
     recipe: "Recipe", folder: Path, *, first: str | None, last: str | None, lender: "StoredRun | None"
 ) -> list[str]:
     """Return the stages that are not finished, not to be taken from another run, or to be done again."""
-    from mada.pipeline.borrowing import shared_stages
+    from mada.pipeline.stages import generator_stages
     from mada.run.folder import mark_path
 
     again = stage_names(recipe, first=first) if first else ()
-    taken = shared_stages(recipe) if lender else ()
+    taken = generator_stages(recipe) if lender else ()
     return [
         name
         for name in stage_names(recipe, last=last)

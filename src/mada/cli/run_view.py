@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 from mada.cli.terminal import safe
 from mada.cli.training_view import SECONDS_BETWEEN_LINES, TrainingView, percent, training_view
 from mada.events import Event, Log, Progress, StageFinished, StageSkipped, StageStarted, TrainingStarted
-from mada.pipeline.outline import OUTLINE
+from mada.pipeline.stages import stage_named
 from mada.text import counted, duration
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class RunView:
             case StageStarted(name, number, of):
                 self.stage = name
                 self._started, self._last_line, self._first_done = time.monotonic(), None, None
-                self._print(f"{number}/{of} {name}: {OUTLINE[name]}", style="bold")
+                self._print(f"{number}/{of} {name}: {stage_named(name).does}", style="bold")
             case StageSkipped(mark):
                 self._print(f"{mark.name}: done before", style="dim")
             case StageFinished(mark):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mada.cli.terminal import console, print_json, safe
 from mada.errors import MadaError, RunError
-from mada.pipeline.outline import OUTLINE
+from mada.pipeline.stages import STAGE_NAMES
 from mada.text import counted, duration
 
 if TYPE_CHECKING:
@@ -115,5 +115,5 @@ def state_of(run: "StoredRun", done: list[str]) -> str:
     # `mada report` writes the page without taking the run from whoever else may want it, so it leaves no mark.
     if "report" in done or ("evaluate" in done and (run.folder / PAGE_FILE).is_file()):
         return "finished"
-    after = [name for name in OUTLINE if name in done]
+    after = [name for name in STAGE_NAMES if name in done]
     return f"stopped after {after[-1]}" if after else "stopped before its first stage was done"

@@ -269,7 +269,7 @@ def load_chat(name: str, *, revision: str | None = None) -> ChatModel:
     try:
         generation: object = _generation_config.from_pretrained(resolve_model(name), revision=revision or "main")
     except LOADING_ERRORS:
-        generation = None  # many models have no such file; their tokenizer then names all stop tokens
+        generation = config.get_text_config()  # many models have no such file; transformers then uses this one
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
     return ChatModel(name, tokenizer, stop_tokens_of(tokenizer, generation), window)
 

@@ -1,6 +1,6 @@
-"""The ablations of a finished run, and all of its rivals, in one go (E4, B1).
+"""`mada ablate`: the ablations of a finished run, and all of its rivals (E4, B1).
 
-Everything lies in the run's folder: `ablations/` is an evaluation like any other, and `no-counterfactual/` a run of the
+Results are in the run's folder: `ablations/` is an evaluation like any other, and `no-counterfactual/` a run of the
 same recipe whose critics learn with GRPO's advantage, on the same generators and the same examples (A3).
 """
 
@@ -9,22 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from mada.agents import ADAPTERS, AgentSpec, recipe_of, team_names
 from mada.errors import RunError
 from mada.evaluation.ablations import ablations_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.events import Events
-from mada.pipeline.borrowing import borrow_stages, shared_stages
-from mada.pipeline.cast import Cast, Member
-from mada.pipeline.contest import Contest, with_parameters
-from mada.pipeline.evaluate import TEAM, cast_of, contest_of, systems_of
-from mada.pipeline.evaluations import run_contest
-from mada.pipeline.running import run_recipe
+from mada.pipeline.evaluations import (
+    TEAM,
+    Evaluation,
+    agents_of_run,
+    evaluation_of_run,
+    systems_of_run,
+    with_parameters,
+)
+from mada.pipeline.running import copy_generators, evaluate_and_report, run_recipe
+from mada.pipeline.stages import generator_stages
 from mada.problems import load_problems
 from mada.recipe import Recipe
 from mada.recipe.values import Count, OrNone, Positive, Section, Seed, SomeNames, Text
 from mada.recipe.wording import did_you_mean
 from mada.run import Run, StoredRun
-from mada.team.seats import ADAPTERS, recipe_of, team_seats
 
 FOLDER = "ablations"
 NO_COUNTERFACTUAL = "no-counterfactual"
@@ -65,43 +69,43 @@ def ablate(
     reuse: Sequence[StoredRun] = (),
     out: Path | None = None,
 ) -> Path:
-    """Train what must be trained, evaluate every ablation and every rival, and return where the results lie.
+    """Evaluate all ablations and rivals of a run, train critics for one of them, and return the results' folder.
 
-    `systems` names some of them instead; the team itself is always there. What is not given is as in the run's recipe;
-    the results lie in its folder, unless `out` is given. Samples are taken from the run, and from evaluations to
-    `reuse`, where they are the very ones that are wanted.
+    `systems` selects some of them; the team itself is always evaluated. What is not given is as in the run's recipe.
+    Equal samples of the run, and of evaluations to `reuse`, are used again.
     """
     stored = StoredRun.read(folder)
     recipe = recipe_of(stored)
     _refuse_unfinished(stored, recipe)
-    evaluation = recipe.evaluation
+    own = recipe.evaluation
     wanted = AblationRecipe(
         name=f"{recipe.name}: ablations",
         seed=recipe.seed,
         recipe=stored.manifest.recipe_digest,
-        benchmarks=benchmarks or evaluation.benchmarks,
-        seeds=seeds or evaluation.seeds,
-        problems=problems or evaluation.problems,
+        benchmarks=benchmarks or own.benchmarks,
+        seeds=seeds or own.seeds,
+        problems=problems or own.problems,
         systems=systems,
         price_per_hour=price_per_hour,
     )
     _refuse_unknown(wanted, recipe)
-    place = out or stored.folder / FOLDER
+    target = out or stored.folder / FOLDER
     for name in wanted.benchmarks:  # a mistake in a name should not leave a folder behind
         load_problems(name, folder=recipe.data.folder, limit=wanted.problems)
-    with Run.open(place, wanted) as run:
+    with Run.open(target, wanted) as run:
         other = None
         if wanted.systems is None or NO_COUNTERFACTUAL in wanted.systems:
             other = _train_without(stored, recipe, stored.folder / NO_COUNTERFACTUAL, events=events)
-        run_contest(run, _contest(recipe, stored.folder, wanted, other), events=events, earlier=[stored, *reuse])
-    return place
+        evaluation = _evaluation(recipe, stored.folder, wanted, other)
+        evaluate_and_report(run, evaluation, events=events, earlier=[stored, *reuse])
+    return target
 
 
 def _refuse_unfinished(run: StoredRun, recipe: Recipe) -> None:
     done = {mark.name for mark in run.finished_stages()}
-    if not team_seats(recipe)[1]:
+    if not team_names(recipe)[1]:
         raise RunError(f"{run.folder} has a team without critics or of one round; there is nothing to ablate")
-    missing = [name for name in (*shared_stages(recipe), "critics") if name not in done]
+    missing = [name for name in (*generator_stages(recipe), "critics") if name not in done]
     if missing:
         raise RunError(
             f"{run.folder} has not finished its training ({missing[0]} is missing); "
@@ -110,14 +114,14 @@ def _refuse_unfinished(run: StoredRun, recipe: Recipe) -> None:
 
 
 def _refuse_unknown(wanted: AblationRecipe, recipe: Recipe) -> None:
-    generators, critics = team_seats(recipe)
+    generators, critics = team_names(recipe)
     others = critics if recipe.critics.advantage == "counterfactual" else ()
     ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=others)
     # A member is measured with its family.
-    known = [system.name for system in (*systems_of(recipe), *ablations) if "/" not in system.name]
+    known = [system.name for system in (*systems_of_run(recipe), *ablations) if "/" not in system.name]
     for name in wanted.systems or ():
         if name not in known:
-            raise RunError(f"{name!r} is no system here{did_you_mean(name, known)} (systems: {', '.join(known)})")
+            raise RunError(f"unknown system {name!r}{did_you_mean(name, known)} (systems: {', '.join(known)})")
 
 
 def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, events: Events) -> Path | None:
@@ -128,28 +132,28 @@ def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, events: E
     values["critics"]["advantage"] = "grpo"
     other = Recipe.model_validate(values)
     with Run.open(folder, other) as run:
-        borrow_stages(stored, run, other)
+        copy_generators(stored, run, other)
         run_recipe(run, other, events=events, last="critics")
     return folder
 
 
-def _contest(recipe: Recipe, folder: Path, wanted: AblationRecipe, other: Path | None) -> Contest:
-    generators, critics = team_seats(recipe)
-    cast: Cast = cast_of(recipe, folder)
-    others = {f"{seat}, {NO_COUNTERFACTUAL}": seat for seat in critics} if other else {}
-    if other:
-        cast = {**cast, **{name: Member(recipe.model, other / ADAPTERS / seat) for name, seat in others.items()}}
+def _evaluation(recipe: Recipe, folder: Path, wanted: AblationRecipe, other: Path | None) -> Evaluation:
+    generators, critics = team_names(recipe)
+    others: dict[str, AgentSpec] = {}
+    if other is not None:
+        others = {f"{name}, {NO_COUNTERFACTUAL}": AgentSpec(recipe.model, other / ADAPTERS / name) for name in critics}
+    specs = {**agents_of_run(recipe, folder), **others}
     ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=tuple(others))
-    systems = with_parameters(_chosen([*systems_of(recipe, cast), *ablations], wanted), cast)
+    systems = with_parameters(_chosen([*systems_of_run(recipe, specs), *ablations], wanted), specs)
     return replace(
-        contest_of(recipe, folder),
+        evaluation_of_run(recipe, folder),
         plan=EvaluationPlan.of(
             systems,
             reference=TEAM,
             benchmarks=wanted.benchmarks,
             prompt_price=recipe.evaluation.prompt_price,
         ),
-        cast=cast,
+        agents=specs,
         seeds=wanted.seeds,
         problems=wanted.problems,
     )

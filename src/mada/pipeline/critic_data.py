@@ -1,26 +1,25 @@
 """Stage 3, critic data: every generator answers every training problem once (T5).
 
-One record per problem, appended when all its responses are there and graded, so an interruption costs nothing that is
-finished. The validation problems are answered too: by them the best critic is chosen. Generators answer as they will
-in a debate (the recipe's inference settings), because that is what critics will have to read.
+A problem is recorded when all its responses are graded, so an interruption loses only those in progress. The
+validation problems are answered too, because the best critic is chosen by them. Generators sample as in a debate (the
+recipe's inference settings), because that is what critics will read.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from mada.concurrency import all_or_none
 from mada.debate.response import Response
 from mada.grading import Grader
-from mada.pipeline.context import Context, workshop
+from mada.models.engine_agent import EngineAgent
+from mada.pipeline.context import Context
+from mada.pipeline.results import CriticDataResult
 from mada.pipeline.split import read_problems, read_split
 from mada.problems import Problem
 from mada.recipe.training import Truncated
 from mada.report.reading import CRITIC_EXAMPLES
 from mada.run import StoredRun
-from mada.team.agent import EngineAgent
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +36,46 @@ class CriticExample:
     generator_accuracy: float
 
     def accuracy(self, truncated: Truncated) -> float:
-        """Return acc_G by a role's rule for replies cut off: where they are wrong, so are the generators'."""
+        """Return acc_G; where a role's rule counts truncated replies as wrong, so are the generators'."""
         if truncated != "wrong":
             return self.generator_accuracy
         ended = (right and not said.truncated for right, said in zip(self.correct, self.responses, strict=True))
         return sum(ended) / len(self.correct)
 
 
-async def critic_data(context: Context) -> dict[str, JsonValue]:
-    """Let the generators answer, and record what they said."""
+async def critic_data(context: Context) -> CriticDataResult:
+    """Let the generators answer, and record their responses."""
     split, problems = read_split(context.run), read_problems(context.run)
     wanted = [(part.name, problems[name]) for part in split.parts for name in part.ids]
     records = context.run.records(CRITIC_EXAMPLES, CriticExample)
     known = {example.problem for example in records}
-    shop = workshop(context, context.seats("generator"), trained=True)
-    tokens = {problem.id: shop.question_tokens(problem.question) for _, problem in wanted}
+    model = context.load_model("generator", trained=True)
+    settings = context.settings
+    tokens = {problem.id: len(model.encode(settings.prompts.ask(problem.question))) for _, problem in wanted}
     reply = context.recipe.inference.max_new_tokens
-    fitting = [item for item in wanted if tokens[item[1].id] + reply <= shop.window]
+    fitting = [item for item in wanted if tokens[item[1].id] + reply <= model.window]
     longest = max((tokens[problem.id] for _, problem in fitting), default=0) + reply
-    async with shop.sampling(longest=longest, alone=True) as engine:
-        agents = [context.agent(shop, seat, engine=engine) for seat in context.seats("generator")]
+    async with model.engine(longest=longest, alone=True, log=context.events.log) as engine:
+        agents = [
+            settings.agent(name, name, engine=engine, chat=model.chat, window=model.window)
+            for name in model.stack.agents
+        ]
         with context.grader() as grader:
 
             async def answer(item: tuple[str, Problem]) -> None:
                 records.append(await _example(context, *item, agents=agents, grader=grader))
 
             missing = [item for item in fitting if item[1].id not in known]
-            await context.work_off(missing, answer, done=len(known), at_once=2 * engine.slots)
+            await context.process(missing, answer, done=len(known), at_once=2 * engine.slots)
     examples = read_critic_examples(context.run)
-    return {
-        "examples": len(examples),
-        "by right answers": {str(right): count for right, count in count_by_right(examples).items()},
-        "generator accuracy": sum(example.generator_accuracy for example in examples) / len(examples),
-        "problems left out, too long for the window": len(wanted) - len(fitting),
-        "cut off": sum(response.truncated for example in examples for response in example.responses),
-        "no answer": sum(response.answer is None for example in examples for response in example.responses),
-    }
+    return CriticDataResult(
+        examples=len(examples),
+        by_right=count_by_right(examples),
+        generator_accuracy=sum(example.generator_accuracy for example in examples) / len(examples),
+        too_long=len(wanted) - len(fitting),
+        truncated=sum(response.truncated for example in examples for response in example.responses),
+        without_answer=sum(response.answer is None for example in examples for response in example.responses),
+    )
 
 
 async def _example(
@@ -109,6 +112,6 @@ def read_critic_examples(run: StoredRun) -> list[CriticExample]:
 
 
 def count_by_right(examples: Sequence[CriticExample]) -> dict[int, int]:
-    """Count examples by how many generators were right: what is left for critics to correct, and to spoil."""
+    """Count examples by how many generators were right."""
     counts = Counter(sum(example.correct) for example in examples)
     return {right: counts[right] for right in range(len(examples[0].correct) + 1)}

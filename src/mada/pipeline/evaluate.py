@@ -1,89 +1,288 @@
-"""Stage 5, evaluate: the trained team and its rivals on every benchmark, seed by seed (E1, I1–I4, B1)."""
+"""Stage 5, evaluate: every system answers every problem seed by seed, and all is recorded (E1, I1–I4, B1).
 
-from collections.abc import Iterator, Sequence
+Models are loaded when they are needed. Agents on one model share its weights, a stack of adapters, an engine, and the
+run's cache of samples, so nothing is sampled twice.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import JsonValue
-
-from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
-from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.pipeline.cast import Cast, Member
-from mada.pipeline.contest import Contest, hold_contest, with_parameters
+from mada.agents import DebateSettings, LoadedModel, Log, load_model, weights_key
+from mada.digest import digest_of
+from mada.errors import EvaluationError
+from mada.evaluation.effort import EFFORT, Effort, Meter, Reading
+from mada.evaluation.grid import MEASURES, Grid
+from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
+from mada.evaluation.prompt_price import measure_prompt_price
+from mada.evaluation.queue import Queue
+from mada.evaluation.samples import SAMPLES, Sample, SampleStore, open_samples
+from mada.evaluation.scores import SCORES, Score
+from mada.evaluation.sharing import SharingEngine
+from mada.events import Events
+from mada.grading import Grader
+from mada.models.adapters.peft_files import digest_of_adapter
+from mada.models.chat import chat_prompt, prompt_ids
+from mada.models.engine_agent import EngineAgent
+from mada.models.engines.openai import OpenAIEngine
+from mada.models.loading import digest_of_model
 from mada.pipeline.context import Context
+from mada.pipeline.evaluations import AgentSpecs, Evaluation, evaluation_of_run, models_of
+from mada.pipeline.results import EvaluationResult
 from mada.pipeline.split import read_problems
-from mada.problems import load_problems, remove_copies
-from mada.recipe import Recipe
-from mada.team.seats import ADAPTERS, team_seats
-from mada.team.settings import DebateSettings
+from mada.problems import Problem, load_problems, remove_copies
+from mada.recipe.sections import EngineSection, ModelSection
+from mada.run import Run, StoredRun
 
-TEAM, BASE, JUDGE = "mada", "base", "judge"
+STAGE = "evaluate"
+_NAMED_PROBLEMS = 5
 
 
-async def evaluate(context: Context) -> dict[str, JsonValue]:
-    """Have every system answer every problem with every seed, and record how right it was."""
+async def evaluate(context: Context) -> EvaluationResult:
+    """Evaluate the trained team and its rivals on the recipe's benchmarks; count training problems that are copies."""
     recipe = context.recipe
-    summary = await hold_contest(context.run, contest_of(recipe, context.run.folder), events=context.events)
+    evaluation = evaluation_of_run(recipe, context.run.folder)
+    result = await run_evaluation(context.run, evaluation, events=context.events)
     benchmarks = {name: load_problems(name, folder=recipe.data.folder) for name in recipe.evaluation.benchmarks}
-    copies = sum(remove_copies([*read_problems(context.run).values()], benchmarks).dropped.values())
-    return {**summary, "benchmark copies in training": copies}
+    copies = remove_copies(list(read_problems(context.run).values()), benchmarks).dropped
+    return result.model_copy(update={"copies_in_training": sum(copies.values())})
 
 
-def contest_of(recipe: Recipe, folder: Path) -> Contest:
-    """Return the evaluation that a recipe asks for, of the team in a run's folder."""
-    evaluation = recipe.evaluation
-    cast = cast_of(recipe, folder)
-    chosen = [system for system in systems_of(recipe, cast) if system.name in evaluation.systems]
-    return Contest(
-        plan=EvaluationPlan.of(
-            with_parameters(chosen, cast),
-            reference=TEAM,
-            benchmarks=evaluation.benchmarks,
-            prompt_price=evaluation.prompt_price,
-        ),
-        cast=cast,
-        seeds=evaluation.seeds,
-        problems=evaluation.problems,
-        folder=recipe.data.folder,
-        settings=DebateSettings.of(recipe),
-        engine=recipe.engine,
-        grading=recipe.grading,
+async def run_evaluation(
+    run: Run, evaluation: Evaluation, *, events: Events, earlier: Collection[StoredRun] = ()
+) -> EvaluationResult:
+    """Have every system answer every question that it has not answered yet; record samples and scores in a run.
+
+    Equal samples of `earlier` runs are used again, and so is their price of a prompt token, which is measured if
+    nobody knows it.
+    """
+    problems = evaluation.load_problems()
+    plan = evaluation.plan.with_problems(problems)
+    check_inputs(run, evaluation, problems)
+    if plan.prompt_price is None:
+        plans = [_recorded_plan(one) for one in (run, *earlier)]
+        prices = [one.prompt_price for one in plans if one is not None and one.prompt_price is not None]
+        plan = plan.with_prompt_price(prices[0] if prices else None)
+    run.write_text(PLAN_FILE, plan.to_json())
+    samples = open_samples(run)
+    store = SampleStore(
+        samples, earlier=[one.records(SAMPLES, Sample) for one in earlier if SAMPLES in one.record_names()]
+    )
+    with Grader(workers=evaluation.grading.workers, time_limit=evaluation.grading.time_limit) as grader:
+        queue = Queue(
+            run,
+            evaluation.plan,
+            problems,
+            seeds=evaluation.seeds,
+            grader=grader,
+            progressed=events.progress,
+            fail_on_error=evaluation.engine.fail_on_error,
+        )
+        for systems in group_by_model(evaluation, queue):
+            specs = {name: evaluation.agents[name] for system in systems for name in system.agents}
+            async with load_agents(
+                specs, settings=evaluation.settings, engine=evaluation.engine, store=store, log=events.log
+            ) as agents:
+                run.check_inputs(STAGE, _digests_of_problems(plan) | agents.inputs)
+                by_cost = [system for system in systems if system.match == "cost" and queue.missing(system)]
+                if by_cost and plan.prompt_price is None:
+                    question = queue.missing(by_cost[0])[0].problem.question
+                    price = await agents.prompt_price(by_cost[0].generators[0], question)
+                    events.log(f"reading a prompt token costs {price:g} of generating one here")
+                    plan = plan.with_prompt_price(price)
+                    run.write_text(PLAN_FILE, plan.to_json())
+                meter = Meter(run.records(EFFORT, Effort), agents.read)
+                # Three systems may wait for the same two samples, and a vote for its slowest: as many questions as
+                # rows would leave half of the rows empty.
+                at_once = 4 * agents.slots
+                try:
+                    await queue.hold(
+                        systems, seat=agents.agent, at_once=at_once, meter=meter, prompt_price=plan.prompt_price
+                    )
+                finally:
+                    meter.tick(at_once=True)
+    grid = Grid.of(run.records(SCORES, Score), evaluation.plan)
+    return EvaluationResult(
+        systems=len(evaluation.plan.held),
+        questions=sum(map(len, problems.values())) * evaluation.seeds,
+        completions=sum(score.calls for score in grid.scores.values()),
+        sampled=len(samples),
+        damaged=store.damaged or None,
+        reference_accuracy=grid.average(evaluation.plan.chosen, MEASURES["verdict"]),
     )
 
 
-def cast_of(recipe: Recipe, folder: Path) -> Cast:
-    """Return the trained seats of a run, and its bare base as a rival and as a judge."""
-    generators, critics = team_seats(recipe)
-    trained = {seat: Member(recipe.model, folder / ADAPTERS / seat) for seat in (*generators, *critics)}
-    return {BASE: Member(recipe.model), JUDGE: Member(recipe.model, is_judge=True), **trained}
+def group_by_model(evaluation: Evaluation, queue: Queue) -> Iterator[Sequence[PlannedSystem]]:
+    """Yield systems that need the same models, so that each model is loaded once, and only while it is needed.
 
-
-def systems_of(recipe: Recipe, cast: Cast | None = None) -> Iterator[PlannedSystem]:
-    """Yield all systems that can be measured beside a team, from the bare model to the team and its rivals.
-
-    Votes have as many generated tokens as the debate that they stand beside, or cost as much; the untrained rivals are
-    the same base without adapters. The judge chooses among all but one of as many answers. Where the team is there
-    (`cast`), titles call only those generators trained that are.
+    A matched system waits for its target and for all systems that tell how long its samples are; if one of them needs
+    other models, it comes at the end.
     """
-    generators, critics = team_seats(recipe)
-    state = "trained" if cast is None else _state([cast[seat] for seat in generators])
-    rounds = recipe.team.rounds
-    base = [BASE] * len(generators)
-    yield agents_alone("single", "single agent, untrained", [BASE])
-    yield debate_of("debate", "debate, untrained", base, critics=[BASE] * len(critics), rounds=rounds)
-    yield vote_of("vote", "untrained vote at its tokens", [BASE], matched_to="debate")
-    yield vote_of("weighted-vote", "untrained weighted vote", [BASE], matched_to=TEAM, weighted=True)
-    yield judged("judge", "untrained judge", [BASE], judge=JUDGE, matched_to=TEAM)
-    yield vote_of("untrained-vote", "untrained vote at MADA's tokens", [BASE], matched_to=TEAM)
-    yield agents_alone("generators", f"generators, {state}", generators)
-    yield vote_of("trained-vote", f"{state} vote at MADA's tokens", generators, matched_to=TEAM)
-    yield vote_of("trained-weighted-vote", f"{state} weighted vote", generators, matched_to=TEAM, weighted=True)
-    yield vote_of("trained-vote-at-cost", f"{state} vote at MADA's cost", generators, matched_to=TEAM, match="cost")
-    if critics:
-        yield best_by_critics("best-of-n", "best of n by critics", generators, critics=critics)
-    yield debate_of(TEAM, "MADA debate", generators, critics=critics, rounds=rounds)
+    plan, by_models = evaluation.plan, dict[tuple[ModelSection, ...], list[PlannedSystem]]()
+    later: list[PlannedSystem] = []
+    for system in plan.held:
+        by_models.setdefault(models_of(evaluation.agents, system.agents), []).append(system)
+    for systems in by_models.values():
+        here = {system.name for system in systems}
+        ready = [system for system in systems if system.matched_to is None or _sized_by(system, plan) <= here]
+        later += [system for system in systems if system not in ready]
+        if any(queue.missing(system) for system in ready):
+            yield ready
+    for system in later:
+        if queue.missing(system):
+            yield [system]
 
 
-def _state(members: Sequence[Member]) -> str:
-    """Return what to call agents in a title, by how many of them have an adapter that does anything."""
-    trained = sum(member.trained > 0 for member in members)
-    return "trained" if trained == len(members) else "partly trained" if trained else "step-0"
+def _sized_by(system: PlannedSystem, plan: EvaluationPlan) -> set[str]:
+    """Return the systems whose scores decide the number of a matched system's samples."""
+    unmatched = {one.name for one in plan.held if not one.matched_to and set(one.generators) & set(system.generators)}
+    return unmatched | {system.matched_to or system.name}
+
+
+# --- inputs, which must not change between sessions
+
+
+def check_inputs(run: Run, evaluation: Evaluation, problems: Mapping[str, Sequence[Problem]]) -> None:
+    """Refuse questions, answers, adapters and weights other than those that the evaluation began with.
+
+    While nothing is answered, all of them may change.
+    """
+    plan = evaluation.plan.with_problems(problems)
+    if not len(run.records(SCORES, Score)):
+        run.clear_stage(STAGE)
+        return
+    recorded = _recorded_plan(run)  # a lost one is written again; the manifest has its benchmarks
+    changed = plan.changed_problems(recorded) if recorded else []
+    if changed:
+        more = f" and {len(changed) - _NAMED_PROBLEMS:,} more" if len(changed) > _NAMED_PROBLEMS else ""
+        raise EvaluationError(
+            f"{run.folder} was begun with other questions or answers: {', '.join(changed[:_NAMED_PROBLEMS])}{more}; "
+            "scores of both must not be mixed. Restore the old ones, or evaluate into a new folder"
+        )
+    specs = {name: evaluation.agents[name] for system in plan.held for name in system.agents}
+    known = run.manifest.inputs.get(STAGE, {})  # models and adapters that are not in it have answered nothing
+    models = [model for model in models_of(specs, specs) if weights_key(model) in known]
+    weights = {weights_key(model): digest_of_model(model.name, revision=model.revision) for model in models}
+    adapters = {key: digest for key, digest in _digests_of_adapters(specs).items() if key in known}
+    run.check_inputs(STAGE, _digests_of_problems(plan) | weights | adapters)
+
+
+def _digests_of_problems(plan: EvaluationPlan) -> dict[str, str]:
+    return {f"benchmark {name}": digest_of(digests) for name, digests in plan.digests.items()}
+
+
+def _digests_of_adapters(specs: AgentSpecs) -> dict[str, str]:
+    return {f"adapter of {name}": digest_of_adapter(spec.adapter) for name, spec in specs.items() if spec.adapter}
+
+
+def _recorded_plan(run: StoredRun) -> EvaluationPlan | None:
+    try:
+        return EvaluationPlan.from_json(run.path(PLAN_FILE).read_text(encoding="utf-8"))
+    except (OSError, EvaluationError):
+        return None
+
+
+# --- agents
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedModel:
+    """A loaded model, its engine behind the cache of samples, and digests of its weights by their keys."""
+
+    loaded: LoadedModel
+    sharing: SharingEngine
+    inputs: Mapping[str, str]
+
+
+class LoadedAgents:
+    """Agents whose models are loaded."""
+
+    def __init__(
+        self, specs: AgentSpecs, models: Mapping[ModelSection, _CachedModel], settings: DebateSettings
+    ) -> None:
+        self._specs, self._models, self._settings = specs, models, settings
+        self._agents: dict[str, EngineAgent] = {}
+
+    def agent(self, name: str) -> EngineAgent:
+        """Return an agent by its name."""
+        if name not in self._agents:
+            spec = self._specs[name]
+            model = self._models[spec.model]
+            self._agents[name] = self._settings.agent(
+                name,
+                None if spec.adapter is None else str(spec.adapter),
+                engine=model.sharing,
+                chat=model.loaded.chat,
+                window=model.loaded.window,
+                is_judge=spec.is_judge,
+            )
+        return self._agents[name]
+
+    @property
+    def slots(self) -> int:
+        """How many completions can be sampled at the same time."""
+        return sum(model.loaded.engine.slots for model in self._models.values())
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Digests of the weights and adapters that answer here."""
+        weights = {key: digest for model in self._models.values() for key, digest in model.inputs.items()}
+        return weights | _digests_of_adapters(self._specs)
+
+    def read(self) -> Reading:
+        """Return what the engines have done so far."""
+        statistics = [model.loaded.engine.statistics for model in self._models.values()]
+        # All models are on one device, or on a server.
+        where = max((model.loaded for model in self._models.values()), key=lambda loaded: loaded.accelerators)
+        return Reading(
+            device=where.device,
+            accelerators=where.accelerators,
+            busy=sum(one.seconds for one in statistics),
+            completions=sum(model.sharing.sampled for model in self._models.values()),
+            generated_tokens=sum(one.generated_tokens for one in statistics),
+            prompt_tokens=sum(one.prompt_tokens for one in statistics),
+        )
+
+    async def prompt_price(self, name: str, question: str) -> float:
+        """Measure what reading a prompt token costs an agent's engine, in generated tokens."""
+        agent, loaded = self.agent(name), self._models[self._specs[name].model].loaded
+        tokenizer = loaded.chat.tokenizer
+        ids = prompt_ids(chat_prompt(agent.prompts.ask(question), tokenizer), tokenizer)
+        # On a CPU, this process's own time: whatever else uses the cores does not count.
+        clock = time.process_time if loaded.device == "cpu" else time.perf_counter
+        return await measure_prompt_price(loaded.engine, agent.adapter, prompt_ids=ids, clock=clock)
+
+
+@asynccontextmanager
+async def load_agents(
+    specs: AgentSpecs, *, settings: DebateSettings, engine: EngineSection, store: SampleStore, log: Log
+) -> AsyncGenerator[LoadedAgents]:
+    """Load the models of some agents; close their engines after the block."""
+    models: dict[ModelSection, _CachedModel] = {}
+    sections = models_of(specs, specs)
+    async with AsyncExitStack() as closing:
+        for model in sections:
+            adapters = [spec.adapter for spec in specs.values() if spec.model == model and spec.adapter is not None]
+            loaded = await load_model(
+                model, {str(folder): folder for folder in adapters}, engine=engine, alone=len(sections) == 1, log=log
+            )
+            closing.push_async_callback(loaded.engine.close)
+            models[model] = _cached(model, adapters, loaded, store)
+        yield LoadedAgents(specs, models, settings)
+
+
+def _cached(model: ModelSection, adapters: Sequence[Path], loaded: LoadedModel, store: SampleStore) -> _CachedModel:
+    """Put the cache of samples before an engine; samples are kept under digests of what they were sampled from."""
+    if isinstance(loaded.engine, OpenAIEngine):
+        served = loaded.engine.identity()
+        digest = digest_of(served)
+        inputs = {f"served model {name}": digest_of(said) for name, said in served["models"].items()}
+    else:
+        digest = digest_of_model(model.name, revision=model.revision)
+        inputs = {weights_key(model): digest}
+    base = f"{digest} {loaded.precision}"
+    speakers: dict[str | None, str] = {None: base}
+    speakers |= {str(folder): f"{base} {digest_of_adapter(folder)}" for folder in adapters}
+    return _CachedModel(loaded, SharingEngine(loaded.engine, store.of_model(speakers)), inputs)

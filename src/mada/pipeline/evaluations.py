@@ -1,52 +1,154 @@
-"""Evaluations by themselves: from an evaluation file, or of a trained team on something else than its recipe says.
+"""Evaluations before they run: which agents, which systems, which benchmarks; of a run's recipe or of a file."""
 
-Each is a run of its own: a folder with a manifest, records and a report, resumable like any other.
-"""
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-import asyncio
-from collections.abc import Collection
-from dataclasses import replace
-from functools import partial
-
-from pydantic import JsonValue
-
+from mada.agents import (
+    ADAPTERS,
+    AgentSpec,
+    DebateSettings,
+    adapter_folder,
+    check_run_adapters,
+    team_names,
+)
 from mada.debate.prompts import Prompts
 from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.events import Events
-from mada.pipeline.cast import Cast, Member, adapter_folder, refuse_untrained
-from mada.pipeline.contest import STAGE, Contest, hold_contest, refuse_changed_inputs, with_parameters
-from mada.pipeline.report import published
-from mada.pipeline.running import do_stages
-from mada.recipe.evaluation_file import AgentSection, EvaluationRecipe, SystemSection
-from mada.recipe.sections import ModelSection
-from mada.run import Run, StoredRun
-from mada.team.settings import DebateSettings
+from mada.models.loading import load_config
+from mada.problems import Problem, load_problems
+from mada.recipe import Recipe
+from mada.recipe.evaluation_file import EvaluationRecipe, SystemSection
+from mada.recipe.sections import EngineSection, GradingSection, ModelSection
+
+TEAM, BASE, JUDGE = "mada", "base", "judge"
+
+AgentSpecs = Mapping[str, AgentSpec]
 
 
-def run_contest(run: Run, contest: Contest, *, events: Events, earlier: Collection[StoredRun] = ()) -> None:
-    """Hold an evaluation and write its report; what is done is not done again, and not shown for other inputs."""
-    refuse_changed_inputs(run, contest, contest.load_problems())
-    hold = partial(hold_contest, run, contest, events=events, earlier=earlier)
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """An evaluation that is ready to run: which systems, of which agents, on which problems."""
 
-    async def report() -> dict[str, JsonValue]:
-        return published(run)
+    plan: EvaluationPlan
+    agents: AgentSpecs
+    seeds: int
+    problems: int | None
+    folder: Path | None
+    settings: DebateSettings
+    engine: EngineSection
+    grading: GradingSection
 
-    asyncio.run(do_stages(run, [(STAGE, hold), ("report", report)], events=events))
+    def load_problems(self) -> dict[str, list[Problem]]:
+        """Return the problems of every benchmark."""
+        return {name: load_problems(name, folder=self.folder, limit=self.problems) for name in self.plan.benchmarks}
+
+    def check(self) -> None:
+        """Refuse benchmarks and models that cannot be had, before a folder is made for their results."""
+        self.load_problems()
+        for model in models_of(self.agents, tuple(self.agents)):
+            load_config(model.name, revision=model.revision)
 
 
-def contest_of_file(recipe: EvaluationRecipe) -> Contest:
+def models_of(specs: AgentSpecs, agents: Collection[str]) -> tuple[ModelSection, ...]:
+    """Return the models that some agents need, each once, in the order of the specs."""
+    return tuple(dict.fromkeys(spec.model for name, spec in specs.items() if name in agents))
+
+
+def with_parameters(systems: Sequence[PlannedSystem], specs: AgentSpecs) -> list[PlannedSystem]:
+    """Return systems with the number of parameters that the training of their agents changed (E3).
+
+    A model with its adapter counts once, however many agents of a system it is and under however many names.
+    """
+    trained = {spec.identity: spec.trained_parameters for spec in specs.values()}
+    by_name = {system.name: system for system in systems}
+
+    def parameters(system: PlannedSystem) -> int:
+        if system.members:
+            return max(parameters(by_name[member]) for member in system.members)
+        return sum(trained[one] for one in {specs[agent].identity for agent in system.agents})
+
+    return [system.model_copy(update={"parameters": parameters(system)}) for system in systems]
+
+
+# --- of a run
+
+
+def evaluation_of_run(recipe: Recipe, folder: Path) -> Evaluation:
+    """Return the evaluation that a recipe asks for, of the team in a run's folder."""
+    evaluation, specs = recipe.evaluation, agents_of_run(recipe, folder)
+    chosen = [system for system in systems_of_run(recipe, specs) if system.name in evaluation.systems]
+    return Evaluation(
+        plan=EvaluationPlan.of(
+            with_parameters(chosen, specs),
+            reference=TEAM,
+            benchmarks=evaluation.benchmarks,
+            prompt_price=evaluation.prompt_price,
+        ),
+        agents=specs,
+        seeds=evaluation.seeds,
+        problems=evaluation.problems,
+        folder=recipe.data.folder,
+        settings=DebateSettings.of(recipe),
+        engine=recipe.engine,
+        grading=recipe.grading,
+    )
+
+
+def agents_of_run(recipe: Recipe, folder: Path) -> AgentSpecs:
+    """Return a run's trained agents, and its bare base as a rival and as a judge."""
+    generators, critics = team_names(recipe)
+    trained = {name: AgentSpec(recipe.model, folder / ADAPTERS / name) for name in (*generators, *critics)}
+    return {BASE: AgentSpec(recipe.model), JUDGE: AgentSpec(recipe.model, is_judge=True), **trained}
+
+
+def systems_of_run(recipe: Recipe, specs: AgentSpecs | None = None) -> Iterator[PlannedSystem]:
+    """Yield all systems that can be measured beside a team, from the bare model to the team and its rivals.
+
+    Votes have as many generated tokens as the debate that they are compared with, or cost as much; the judge chooses
+    among all but one of as many answers. Untrained rivals are the same base without adapters. With `specs`, titles
+    call only those generators trained that are.
+    """
+    generators, critics = team_names(recipe)
+    state = "trained" if specs is None else _state([specs[name] for name in generators])
+    rounds = recipe.team.rounds
+    base = [BASE] * len(generators)
+    yield agents_alone("single", "single agent, untrained", [BASE])
+    yield debate_of("debate", "debate, untrained", base, critics=[BASE] * len(critics), rounds=rounds)
+    yield vote_of("vote", "untrained vote at its tokens", [BASE], matched_to="debate")
+    yield vote_of("weighted-vote", "untrained weighted vote", [BASE], matched_to=TEAM, weighted=True)
+    yield judged("judge", "untrained judge", [BASE], judge=JUDGE, matched_to=TEAM)
+    yield vote_of("untrained-vote", "untrained vote at MADA's tokens", [BASE], matched_to=TEAM)
+    yield agents_alone("generators", f"generators, {state}", generators)
+    yield vote_of("trained-vote", f"{state} vote at MADA's tokens", generators, matched_to=TEAM)
+    yield vote_of("trained-weighted-vote", f"{state} weighted vote", generators, matched_to=TEAM, weighted=True)
+    yield vote_of("trained-vote-at-cost", f"{state} vote at MADA's cost", generators, matched_to=TEAM, match="cost")
+    if critics:
+        yield best_by_critics("best-of-n", "best of n by critics", generators, critics=critics)
+    yield debate_of(TEAM, "MADA debate", generators, critics=critics, rounds=rounds)
+
+
+def _state(specs: Sequence[AgentSpec]) -> str:
+    """Return what titles call agents, by how many of them have an adapter that does anything."""
+    trained = sum(spec.trained_parameters > 0 for spec in specs)
+    return "trained" if trained == len(specs) else "partly trained" if trained else "step-0"
+
+
+# --- of an evaluation file
+
+
+def evaluation_of_file(recipe: EvaluationRecipe) -> Evaluation:
     """Return the evaluation that a file describes."""
-    cast = _cast(recipe)
-    systems = with_parameters([_planned(system) for system in recipe.systems], cast)
-    return Contest(
+    specs = _agents_of_file(recipe)
+    systems = with_parameters([_planned(system) for system in recipe.systems], specs)
+    return Evaluation(
         plan=EvaluationPlan.of(
             systems,
             reference=recipe.reference or systems[0].name,
             benchmarks=recipe.benchmarks,
             prompt_price=recipe.prompt_price,
         ),
-        cast=cast,
+        agents=specs,
         seeds=recipe.seeds,
         problems=recipe.problems,
         folder=recipe.folder,
@@ -56,22 +158,18 @@ def contest_of_file(recipe: EvaluationRecipe) -> Contest:
     )
 
 
-def _cast(recipe: EvaluationRecipe) -> Cast:
-    refuse_untrained(agent.adapter for agent in recipe.agents.values() if agent.adapter)
-    members = {
-        name: Member(
-            _model_of(agent),
+def _agents_of_file(recipe: EvaluationRecipe) -> AgentSpecs:
+    check_run_adapters(agent.adapter for agent in recipe.agents.values() if agent.adapter)
+    specs = {
+        name: AgentSpec(
+            ModelSection(name=agent.model, revision=agent.revision, dtype=agent.dtype, window=agent.window),
             adapter_folder(agent.adapter) if agent.adapter else None,
             parameters=agent.parameters,
         )
         for name, agent in recipe.agents.items()
     }
     judges = sorted({system.judge for system in recipe.systems if system.judge})
-    return members | {_as_judge(name): replace(members[name], is_judge=True) for name in judges}
-
-
-def _model_of(agent: AgentSection) -> ModelSection:
-    return ModelSection(name=agent.model, revision=agent.revision, dtype=agent.dtype, window=agent.window)
+    return specs | {_as_judge(name): replace(specs[name], is_judge=True) for name in judges}
 
 
 def _as_judge(agent: str) -> str:
@@ -99,9 +197,9 @@ def _planned(system: SystemSection) -> PlannedSystem:
 
 
 def _title(system: SystemSection) -> str:
-    """Say what a system is: its kind, how many samples it has, and whose they are."""
+    """Return a title of a system's kind, number of samples, and agents."""
     others = (*(system.critics if system.rounds > 1 else ()), *filter(None, [system.judge]))
-    who = ", ".join(dict.fromkeys((*system.agents, *others)))
+    agents = ", ".join(dict.fromkeys((*system.agents, *others)))
     count = len(system.agents)
     match system.kind:
         case "single":
@@ -115,4 +213,4 @@ def _title(system: SystemSection) -> str:
                 f"at {system.matched_to}'s {system.match}" if system.matched_to else f"of {system.samples or count}"
             )
             what = f"{words[system.kind]} {amount}"
-    return f"{what}: {who}"
+    return f"{what}: {agents}"

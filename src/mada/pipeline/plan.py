@@ -24,9 +24,9 @@ from mada.models.memory import (
     cache_share,
     count_parameters,
 )
-from mada.pipeline.evaluate import systems_of
+from mada.pipeline.evaluations import systems_of_run
 from mada.pipeline.split import load_training_problems
-from mada.pipeline.stages import chosen
+from mada.pipeline.stages import stage_names
 from mada.problems.known import KNOWN_SETS, known_name
 from mada.recipe import Recipe
 from mada.text import in_bytes
@@ -176,7 +176,7 @@ def plan_of(recipe: Recipe) -> Plan:
     rollouts = {role: training_work(recipe, critics=is_critic)[1][0] for role, is_critic in roles.items()}
     memory = max((planner.memory(role, work) for role, work in rollouts.items()), key=lambda one: one.total)
     return Plan(
-        stages=tuple(PlannedStage(stage.name, *_work_of(recipe, stage.name)) for stage in chosen(recipe)),
+        stages=tuple(PlannedStage(name, *_work_of(recipe, name)) for name in stage_names(recipe)),
         base_parameters=count.base,
         trainable_per_agent=count.per_agent,
         trainable=count.trainable,
@@ -389,7 +389,7 @@ def _completions_per_question(recipe: Recipe) -> tuple[int, int]:
 
     A matched system is counted with as many calls as what it is matched to; its real size depends on reply lengths.
     """
-    systems = [system for system in systems_of(recipe) if system.name in recipe.evaluation.systems]
+    systems = [system for system in systems_of_run(recipe) if system.name in recipe.evaluation.systems]
     calls = {system.name: len(system.generators) + _later_turns(system) for system in systems}
     answers: set[tuple[str, int]] = set()
     debates: dict[tuple[object, ...], int] = {}

@@ -6,18 +6,18 @@ Every source of problems is read, and the model's configuration, tokenizer and c
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
+from mada.agents import window_of
 from mada.errors import EngineError, MadaError, RecipeError
 from mada.evaluation.plan import EvaluationPlan
+from mada.models.chat import check_chat_template
+from mada.models.engines.starting import choose_model_engine
 from mada.models.loading import load_chat
-from mada.pipeline.engines import chosen_engine, ignored
-from mada.pipeline.evaluate import TEAM, systems_of
+from mada.pipeline.evaluations import TEAM, systems_of_run
 from mada.pipeline.plan import plan_of
 from mada.pipeline.split import cut_problems, load_training_problems, rows_to_skip
 from mada.problems import load_problems
 from mada.problems.sources import go_offline
 from mada.recipe import Recipe
-from mada.team.agent import check_chat_template
-from mada.team.settings import DebateSettings
 
 T = TypeVar("T")
 _TRAINING = {"screen", "generators", "critic-data", "critics"}
@@ -93,7 +93,7 @@ def _check_data(recipe: Recipe, stages: Collection[str], checks: _Checks) -> Non
 
 
 def _check_systems(recipe: Recipe) -> None:
-    there = {system.name: system for system in systems_of(recipe)}
+    there = {system.name: system for system in systems_of_run(recipe)}
     missing = [name for name in recipe.evaluation.systems if name not in there]
     if missing:
         raise RecipeError(f"got {missing[0]!r}, which needs critics, and this team has none; leave it out")
@@ -104,7 +104,7 @@ def _check_systems(recipe: Recipe) -> None:
 def _check_model(recipe: Recipe) -> None:
     chat = load_chat(recipe.model.name, revision=recipe.model.revision)
     check_chat_template(chat.tokenizer)
-    window = DebateSettings.of(recipe).window_of(chat)
+    window = window_of(recipe.model, chat)
     for mistake in _long_replies(recipe, window):
         raise RecipeError(mistake)
 
@@ -127,4 +127,4 @@ def _check_engine(recipe: Recipe, stages: Collection[str]) -> None:
             "engine.kind=auto for the training; `mada evaluate --server URL` and `mada debate` can use a server"
         )
     window = recipe.model.window or recipe.inference.max_new_tokens
-    chosen_engine(section, recipe.model, window=window, alone=False, log=ignored)
+    choose_model_engine(section, recipe.model, window=window, alone=False)

@@ -3,27 +3,54 @@
 import asyncio
 import gc
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
-from pydantic import JsonValue
-
+from mada.agents import ADAPTERS, recipe_of
 from mada.difference import format_differences
 from mada.errors import RunError
 from mada.events import Events, StageFinished, StageSkipped, StageStarted
-from mada.pipeline.borrowing import borrow_stages
 from mada.pipeline.context import Context
-from mada.pipeline.outline import RESULTS, stage_names, touched_stages
-from mada.pipeline.stages import StageOfMethod, chosen, from_stage, has_begun
-from mada.recipe import Recipe
+from mada.pipeline.critic_data import critic_data
+from mada.pipeline.evaluate import STAGE, check_inputs, evaluate, run_evaluation
+from mada.pipeline.evaluations import Evaluation
+from mada.pipeline.results import ReportResult, StageResult
+from mada.pipeline.screen import screen
+from mada.pipeline.split import split
+from mada.pipeline.stages import (
+    Stage,
+    affected_stages,
+    affects,
+    generator_stages,
+    stage_named,
+    stage_names,
+    stages_from,
+)
+from mada.pipeline.training import critics, generators
+from mada.recipe import Recipe, diff_recipes
+from mada.recipe import format_differences as format_recipe_differences
+from mada.report.publishing import publish_run
 from mada.run import Run, StoredRun
 from mada.run.folder import accessible
 from mada.run.manifest import FILE as MANIFEST
 from mada.run.manifest import recipe_differences
 
-Work = Callable[[], Awaitable[dict[str, JsonValue]]]
-"""Does a part of a run, and returns what there is to say of it."""
+
+async def report(context: Context) -> ReportResult:
+    """Write the report (stage 6): page, text, tables and figures, from the stored records alone."""
+    return _report(context.run)
+
+
+FUNCTIONS: Mapping[str, Callable[[Context], Awaitable[StageResult]]] = {
+    "split": split,
+    "screen": screen,
+    "generators": generators,
+    "critic-data": critic_data,
+    "critics": critics,
+    "evaluate": evaluate,
+    "report": report,
+}
 
 
 def run_recipe(
@@ -33,45 +60,85 @@ def run_recipe(
     events: Events,
     first: str | None = None,
     last: str | None = None,
-    lender: StoredRun | None = None,
+    generators_from: StoredRun | None = None,
 ) -> None:
-    """Do the stages of a recipe up to `last`. `first` forgets what it and later stages did, and does them again.
+    """Do the stages of a recipe up to `last`. `first` removes what it and later stages did, and does them again.
 
-    A `lender` is a run whose generators and critic data are taken.
+    `generators_from` is a run whose generators and critic data are copied.
     """
-    wanted = chosen(recipe, last=last)
+    names = stage_names(recipe, last=last)
     if first is not None:
-        chosen(recipe, first=first, last=last)
+        stage_names(recipe, first=first, last=last)
         refuse_gaps(run, recipe, before=first)
-        for stage in reversed(from_stage(first)):
-            forget(run, stage)
-    run.adopt_recipe(recipe)  # when what an earlier recipe made is gone, so that no kill leaves both
-    if lender is not None:
-        borrow_stages(lender, run, recipe)
+        for stage in reversed(stages_from(first)):
+            remove_stage(run, stage)
+    run.adopt_recipe(recipe)  # once the results of an earlier recipe are gone, so that no kill leaves both
+    if generators_from is not None:
+        copy_generators(generators_from, run, recipe)
     context = Context(run, recipe, events)
-    stages = [(stage.name, partial(stage.function, context)) for stage in wanted]
-    asyncio.run(do_stages(run, stages, events=events))
+    asyncio.run(_do_stages(run, {name: partial(FUNCTIONS[name], context) for name in names}, events=events))
+
+
+def evaluate_and_report(
+    run: Run, evaluation: Evaluation, *, events: Events, earlier: Collection[StoredRun] = ()
+) -> None:
+    """Run an evaluation in a folder of its own and write its report; what is done is not done again."""
+    check_inputs(run, evaluation, evaluation.load_problems())
+
+    async def write_report() -> ReportResult:
+        return _report(run)
+
+    work = {STAGE: partial(run_evaluation, run, evaluation, events=events, earlier=earlier), "report": write_report}
+    asyncio.run(_do_stages(run, work, events=events))
+
+
+async def _do_stages(run: Run, stages: Mapping[str, Callable[[], Awaitable[StageResult]]], *, events: Events) -> None:
+    for number, (name, function) in enumerate(stages.items(), start=1):
+        mark = run.stage(name)
+        if mark.mark is not None:
+            run.check_results(name)
+            events.emit(StageSkipped(mark.mark))
+            continue
+        events.emit(StageStarted(name, number, len(stages)))
+        with mark:
+            result = await function()
+            mark.summarize(result.to_summary())
+            mark.note_results(
+                path for pattern in stage_named(name).results for path in sorted(run.folder.glob(pattern))
+            )
+        # A model whose activations are recomputed refers to itself; the next stage needs its memory.
+        gc.collect()
+        assert mark.mark is not None
+        events.emit(StageFinished(mark.mark))
+
+
+def _report(run: Run) -> ReportResult:
+    written = publish_run(run)
+    return ReportResult(file=written.page.name, content=str(written))
+
+
+# --- going on with a run, and doing stages again
 
 
 def changed_keys(folder: Path, recipe: Recipe, *, first: str | None, command: str) -> tuple[str, ...]:
-    """Return the keys of a recipe that are new to a run, if nothing that the run keeps depends on them.
+    """Return the keys of a recipe that are new to a run; raise RunError if something that the run keeps depends on one.
 
-    `first` is the stage from which on everything is done again. Otherwise the error names what is different and the
-    command, which begins as `command`, that does again what depends on it.
+    `first` is the stage from which on everything is done again. The error names the differences, and what to add to
+    `command` to do the affected stages again.
     """
     if not (folder / MANIFEST).exists():
         return ()
     stored = StoredRun.read(folder)
     found = recipe_differences(stored.manifest.recipe, recipe)
-    touched = touched_stages(one.key for one in found)
-    keys = tuple(one.key for one in found if touched_stages([one.key]))
+    affected = affected_stages(one.key for one in found)
+    keys = tuple(one.key for one in found if affected_stages([one.key]))
     if not keys or not stored.finished_stages():
         return keys
-    begun = [stage.name for stage in from_stage(touched[0]) if has_begun(stored.folder, stage)]
-    redone = [] if first is None else [stage.name for stage in from_stage(first)]
+    begun = [stage.name for stage in stages_from(affected[0]) if stage.has_begun(stored.folder)]
+    redone = [] if first is None else [stage.name for stage in stages_from(first)]
     if set(begun).issubset(redone):
         return keys
-    again = next(name for name in stage_names(recipe) if name in touched)
+    again = next(name for name in stage_names(recipe) if name in affected)
     different = [one for one in found if one.key in keys]
     raise RunError(
         f"{folder} was started with another recipe (stored → given):\n{format_differences(different)}\n"
@@ -80,41 +147,63 @@ def changed_keys(folder: Path, recipe: Recipe, *, first: str | None, command: st
 
 
 def refuse_gaps(run: Run, recipe: Recipe, *, before: str) -> None:
-    """Raise unless all stages before a stage are finished."""
-    *earlier, _ = chosen(recipe, last=before)
-    for stage in earlier:
-        if not run.stage(stage.name).is_done:
+    """Raise RunError unless all stages before a stage are finished."""
+    *earlier, _ = stage_names(recipe, last=before)
+    for name in earlier:
+        if not run.stage(name).is_done:
             raise RunError(
-                f"{before} needs the stage {stage.name}, which is not finished in {run.folder}; "
-                f"`mada run --run {run.folder} --until {earlier[-1].name}` does it"
+                f"{before} needs the stage {name}, which is not finished in {run.folder}; "
+                f"`mada run --run {run.folder} --until {earlier[-1]}` does it"
             )
 
 
-def forget(run: Run, stage: StageOfMethod) -> None:
+def remove_stage(run: Run, stage: Stage) -> None:
     """Remove a stage's mark, then what it made."""
     run.clear_stage(stage.name)
-    for pattern in stage.leaves:
-        for path in sorted(run.folder.glob(pattern)):
-            with accessible(path):
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
+    for path in stage.paths(run.folder):
+        if not path.exists() and not path.is_symlink():
+            continue  # went with its folder
+        with accessible(path):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
-async def do_stages(run: Run, stages: Sequence[tuple[str, Work]], *, events: Events) -> None:
-    """Do named parts of a run one after another; what has a mark is skipped."""
-    for number, (name, work) in enumerate(stages, start=1):
-        mark = run.stage(name)
-        if mark.mark is not None:
-            run.check_results(name)
-            events.emit(StageSkipped(mark.mark))
-            continue
-        events.emit(StageStarted(name, number, len(stages)))
-        with mark:
-            mark.summarize(await work())
-            mark.note_results(path for pattern in RESULTS.get(name, ()) for path in sorted(run.folder.glob(pattern)))
-        # A model whose activations are recomputed refers to itself; the next stage needs its memory.
-        gc.collect()
-        assert mark.mark is not None
-        events.emit(StageFinished(mark.mark))
+# --- generators of another run: a run that differs only in its critics need not train them again
+
+
+def check_generators_source(source: StoredRun, recipe: Recipe) -> None:
+    """Raise RunError unless a run's generators and their answers are those that this recipe would come to."""
+    done = {mark.name for mark in source.finished_stages()}
+    shared = generator_stages(recipe)
+    missing = [name for name in shared if name not in done]
+    if missing:
+        raise RunError(
+            f"{source.folder} has no trained generators yet ({missing[0]} is missing); "
+            f"`mada run --run {source.folder} --until critic-data` goes on with it"
+        )
+    others = [one for one in diff_recipes(recipe_of(source), recipe) if affects(one.key, shared)]
+    if others:
+        raise RunError(
+            f"the generators of {source.folder} are not those of this recipe:\n{format_recipe_differences(others)}\n"
+            "Only what comes after them may differ: critics, what they see of responses, rounds and evaluation"
+        )
+
+
+def copy_generators(source: StoredRun, target: Run, recipe: Recipe) -> None:
+    """Copy the results and marks of all stages before the critics, unless the run has them already."""
+    shared = generator_stages(recipe)
+    for name in shared:
+        source.check_results(name)
+    if all(target.stage(name).is_done for name in shared):
+        return
+    for name in ("split", "screen", "critic-data"):
+        for file in stage_named(name).results:
+            if source.path(file).is_file():  # not every recipe has every stage
+                target.path(file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source.path(file), target.path(file))
+    for adapter in sorted(source.path(ADAPTERS).glob("generator-*")):
+        shutil.copytree(adapter, target.path(ADAPTERS, adapter.name), dirs_exist_ok=True)
+    for name in shared:  # last, because a mark says that everything is there
+        target.write_bytes(f"stages/{name}.json", source.path("stages", f"{name}.json").read_bytes())

@@ -1,11 +1,10 @@
-"""Stage 1, split: read the training problems, drop what a benchmark holds, cut one subset per agent (D1, D3)."""
+"""Stage 1, split: read the training problems, drop copies of benchmarks, cut one subset per generator (D1, D3)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic import JsonValue
-
 from mada.pipeline.context import Context
+from mada.pipeline.results import SplitResult
 from mada.problems import Problem, Split, load_problems, remove_copies, split_problems
 from mada.problems.known import KNOWN_SETS, known_name
 from mada.recipe import Recipe
@@ -16,7 +15,7 @@ SPLIT_FILE = "split.json"
 PROBLEMS = "problems"
 
 
-async def split(context: Context) -> dict[str, JsonValue]:
+async def split(context: Context) -> SplitResult:
     """Write the split and the problems that it uses."""
     data = context.recipe.data
     skipped = rows_to_skip(context.recipe)
@@ -29,14 +28,14 @@ async def split(context: Context) -> dict[str, JsonValue]:
     records.keep_while(lambda _: False)  # an interrupted session may have left some
     records.extend(problem for problem in clean.kept if problem.id in used)
     context.run.write_text(SPLIT_FILE, cut.to_json())
-    return {
-        "problems": len(problems),
-        **({} if skipped is None else {"skipped without an answer": len(skipped)}),
-        "benchmark copies dropped": sum(clean.dropped.values()),
-        "duplicates dropped": cut.duplicates,
-        **{part.name: len(part.ids) for part in cut.parts},
-        "unused": cut.unused,
-    }
+    return SplitResult(
+        problems=len(problems),
+        without_reference=None if skipped is None else len(skipped),
+        copies=sum(clean.dropped.values()),
+        duplicates=cut.duplicates,
+        parts={part.name: len(part.ids) for part in cut.parts},
+        unused=cut.unused,
+    )
 
 
 def cut_problems(recipe: Recipe, problems: Sequence[Problem]) -> Split:
@@ -51,19 +50,19 @@ def cut_problems(recipe: Recipe, problems: Sequence[Problem]) -> Split:
 
 
 def rows_to_skip(recipe: Recipe) -> list[str] | None:
-    """Return a list for the places of rows without an answer, or None where such a row is an error."""
+    """Return a list that collects rows without an answer, or None where such a row is an error."""
     return [] if recipe.data.on_missing_answer == "skip" else None
 
 
 def load_training_problems(recipe: Recipe, *, skipped: list[str] | None = None) -> list[Problem]:
-    """Read the recipe's source of training problems; places of rows without an answer go into `skipped`, if given."""
+    """Read the recipe's training problems; rows without an answer go into `skipped`, if it is given."""
     data = recipe.data
     options = {**data.columns.model_dump(), "config": data.config, "split": data.split, "revision": data.revision}
     return load_problems(
         data.train,
         options={key: value for key, value in options.items() if value is not None},
         folder=data.folder,
-        limit=_enough(recipe),
+        limit=_limit(recipe),
         skipped=skipped,
     )
 
@@ -78,8 +77,8 @@ def read_problems(run: StoredRun) -> dict[str, Problem]:
     return {problem.id: problem for problem in run.records(PROBLEMS, Problem)}
 
 
-def _enough(recipe: Recipe) -> int | None:
-    """Return how many problems of an endless source are read: so many that another seed means other problems."""
+def _limit(recipe: Recipe) -> int | None:
+    """Return how many problems to read of an endless source: enough that another seed means other problems."""
     data = recipe.data
     name = known_name(data.train)
     if name is None or KNOWN_SETS[name].kind != "built-in" or data.subset_size == "all":

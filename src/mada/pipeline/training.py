@@ -1,11 +1,10 @@
 """Stages 2 and 4, generators and critics: the same trainer with other prompts and another advantage (T1–T4)."""
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
-from pydantic import JsonValue
-
+from mada.agents import AdaptedModel
 from mada.debate.transcript import Role
 from mada.errors import DataError, LearningError
 from mada.learning.crediting import Credit
@@ -14,127 +13,138 @@ from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.learning.whole_folders import writing_folder
 from mada.models.adapters import load_adapter
-from mada.models.loading import ChatModel
-from mada.pipeline.context import Context, Workshop, workshop
-from mada.pipeline.critic_data import read_critic_examples
+from mada.pipeline.context import Context
+from mada.pipeline.critic_data import CriticExample, read_critic_examples
+from mada.pipeline.results import BestStep, TrainingStageResult
 from mada.pipeline.screen import learnable
 from mada.pipeline.split import read_problems, read_split
-from mada.pipeline.teaching import TrainingPrompts, make_scorer
+from mada.pipeline.training_prompts import TrainingPrompts, make_scorer
 from mada.problems.split import VALIDATION
 from mada.report.training import training_warnings
 
 FOLDERS: Mapping[Role, str] = {"generator": "generators", "critic": "critics"}
-_TEACHES: Mapping[str, Callable[[float], bool]] = {
-    "all": lambda _: True,
-    "answered": lambda accuracy: accuracy > 0,
-    "disputed": lambda accuracy: 0 < accuracy < 1,
-}
-"""Which examples critics learn from, by the generators' accuracy."""
 
 
-async def generators(context: Context) -> dict[str, JsonValue]:
-    """Train every generator on its own subset, or what can be learnt from of it, from the bare question."""
+async def generators(context: Context) -> TrainingStageResult:
+    """Train every generator on its own subset, or on what it can learn from of it, from the bare question."""
     split, problems = read_split(context.run), read_problems(context.run)
-    useful = learnable(context)
-    seats = context.seats("generator")
-    shop = workshop(context, seats, trained=False)
-    prompts = TrainingPrompts(context, shop)
+    agents = context.agents("generator")
+    subsets = {agent: learnable(context, f"subset-{number}") for number, agent in enumerate(agents, start=1)}
+    model = context.load_model("generator", trained=False)
+    prompts = TrainingPrompts(context, model)
 
-    def of_problems(names: Iterable[str]) -> list[TrainingPrompt]:
+    def of_problems(names: Sequence[str]) -> list[TrainingPrompt]:
         return prompts.fitting(prompts.generator(problems[name]) for name in names)
 
-    own = {seat: of_problems(useful(f"subset-{number}")) for number, seat in enumerate(seats, start=1)}
+    own = {agent: of_problems(names) for agent, names in subsets.items()}
     validation = of_problems(split.ids(VALIDATION))
-    return await _train(context, shop, "generator", own=own, validation=validation, prompts=prompts)
+    return await _train(context, model, "generator", own=own, validation=validation, prompts=prompts)
 
 
-async def critics(context: Context) -> dict[str, JsonValue]:
+async def critics(context: Context) -> TrainingStageResult:
     """Train every critic on its own part of the critic data, from the question and all generators' responses."""
     examples, section = read_critic_examples(context.run), context.recipe.critics
-    seats = context.seats("critic")
-    shop = workshop(context, seats, trained=False)
+    agents = context.agents("critic")
+    model = context.load_model("critic", trained=False)
     if section.start == "generators":
-        for seat, generator in zip(seats, cycle(context.seats("generator")), strict=False):
-            load_adapter(shop.stack, seat, context.adapter(generator))
-    prompts = TrainingPrompts(context, shop)
+        for agent, generator in zip(agents, cycle(context.agents("generator")), strict=False):
+            load_adapter(model.stack, agent, context.adapter(generator))
+    prompts = TrainingPrompts(context, model)
+    validation = [example for example in examples if example.part == VALIDATION]
     every = [example for example in examples if example.part != VALIDATION]
-    truncated = context.training("critic").truncated
-    learning = [example for example in every if _TEACHES[section.examples](example.accuracy(truncated))]
-    order = context.run.rng("critic-subsets").permutation(len(learning))
-    size = len(learning) // len(seats)
+    learnt_from = [example for example in every if _is_learnt_from(context, example)]
+    order = context.run.rng("critic-subsets").permutation(len(learnt_from))
+    size = len(learnt_from) // len(agents)
     if not size:
-        kind = "" if len(every) == len(learning) else f" of {len(every):,} that are {section.examples}"
+        kind = "" if section.examples == "all" else f" of {len(every):,} that are {section.examples}"
         raise DataError(
-            f"{len(learning)} critic examples{kind} cannot be cut into {len(seats)} subsets; use more problems"
+            f"{len(learnt_from)} critic examples{kind} cannot be cut into {len(agents)} subsets; use more problems"
         )
     own = {
-        seat: prompts.fitting(
-            prompts.critic(learning[place], seat) for place in order[number * size : (number + 1) * size]
+        agent: prompts.fitting(
+            prompts.critic(learnt_from[index], agent) for index in order[number * size : (number + 1) * size]
         )
-        for number, seat in enumerate(seats)
+        for number, agent in enumerate(agents)
     }
 
-    def validation(seat: str) -> list[TrainingPrompt]:
-        return prompts.fitting(prompts.critic(example, seat) for example in examples if example.part == VALIDATION)
+    def held_out(agent: str) -> list[TrainingPrompt]:
+        return prompts.fitting(prompts.critic(example, agent) for example in validation)
 
-    # In the order of the seats all critics have the same prompts.
+    # Unless responses are shuffled for each critic, all critics have the same prompts.
     shuffled = context.recipe.prompts.order == "shuffled"
-    held_out = {seat: validation(seat) for seat in seats} if shuffled else validation(seats[0])
-    summary = await _train(context, shop, "critic", own=own, validation=held_out, prompts=prompts)
-    chosen = {} if section.examples == "all" else {"examples": len(every), "learnt from": len(learning)}
-    return {**summary, **chosen}
+    result = await _train(
+        context,
+        model,
+        "critic",
+        own=own,
+        validation={agent: held_out(agent) for agent in agents} if shuffled else held_out(agents[0]),
+        prompts=prompts,
+    )
+    if section.examples == "all":
+        return result
+    return result.model_copy(update={"examples": len(every), "learnt_from": len(learnt_from)})
+
+
+def _is_learnt_from(context: Context, example: CriticExample) -> bool:
+    """Whether the recipe's critics learn from an example, by the generators' accuracy."""
+    accuracy = example.accuracy(context.training("critic").truncated)
+    match context.recipe.critics.examples:
+        case "all":
+            return True
+        case "answered":
+            return accuracy > 0
+        case "disputed":
+            return 0 < accuracy < 1
 
 
 async def _train(
     context: Context,
-    shop: Workshop,
+    model: AdaptedModel,
     role: Role,
     *,
     own: Mapping[str, Sequence[TrainingPrompt]],
     validation: Sequence[TrainingPrompt] | Mapping[str, Sequence[TrainingPrompt]],
     prompts: TrainingPrompts,
-) -> dict[str, JsonValue]:
+) -> TrainingStageResult:
     recipe, folder = context.recipe, FOLDERS[role]
     section = recipe.generators if role == "generator" else recipe.critics
-    settings = context.training(role)
-    async with shop.sampling(longest=prompts.longest, alone=False) as engine:
+    async with model.engine(longest=prompts.longest, alone=False, log=context.events.log) as engine:
         with context.grader() as grader:
             task = TrainingTask(
                 prompts=own,
-                scorer=make_scorer(context, shop, grader, role=role),
+                scorer=make_scorer(context, model, grader, role=role),
                 validation=validation,
                 credit=Credit(section.advantage, section.std, recipe.reward.accuracy),
-                stop_tokens=ChatModel.of(shop.base).stop_tokens,
+                stop_tokens=model.chat.stop_tokens,
             )
             trainer = Trainer(
-                shop.stack,
+                model.stack,
                 engine,
                 task,
-                settings=settings,
+                settings=context.training(role),
                 folder=context.run.path(folder),
-                base_name=shop.base.name,
+                base_name=model.base.name,
                 seed=context.run.seed(folder),
                 events=context.events,
             )
             result = await trainer.train()
     _keep_adapters(context, result)
-    warnings = training_warnings(context.run, folder)
-    return {
-        "steps": result.steps,
-        "best": {seat: {"step": best.step, "accuracy": best.accuracy} for seat, best in result.best.items()},
-        "problems left out, too long for the window": prompts.too_long,
-        "prompts with shortened responses": prompts.shortened,
-        **({"warnings": [*warnings]} if warnings else {}),
-    }
+    return TrainingStageResult(
+        steps=result.steps,
+        best={agent: BestStep(step=best.step, accuracy=best.accuracy) for agent, best in result.best.items()},
+        too_long=prompts.too_long,
+        shortened=prompts.shortened,
+        warnings=list(training_warnings(context.run, folder)) or None,
+    )
 
 
 def _keep_adapters(context: Context, result: TrainingResult) -> None:
-    """Put each seat's best adapter where everybody looks for it."""
-    for seat, best in result.best.items():
-        with writing_folder(context.adapter(seat)) as partial:
-            shutil.copytree(result.adapter(seat), partial, dirs_exist_ok=True)
+    """Copy each agent's best adapter to the run's adapters."""
+    for agent, best in result.best.items():
+        with writing_folder(context.adapter(agent)) as partial:
+            shutil.copytree(result.adapter(agent), partial, dirs_exist_ok=True)
             if not best.is_whole(partial):
                 raise LearningError(
-                    f"{result.adapter(seat)} is damaged: it is not the adapter that was saved there. Restore it from a "
-                    "copy, or train again"
+                    f"{result.adapter(agent)} is damaged: it is not the adapter that was saved there; "
+                    "restore it from a copy, or train again"
                 )

@@ -14,6 +14,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from typer.testing import CliRunner
 
+from factories import stage_result
 from mada.cli import app, main
 from mada.errors import RecipeError
 from mada.recipe import load_recipe
@@ -96,22 +97,22 @@ def recipe(tmp_path):
 @pytest.fixture
 def pretended(monkeypatch):
     """Stages that only note that they ran."""
-    from mada.pipeline.stages import STAGES, StageOfMethod
+    from mada.pipeline.stages import STAGES
 
     ran = []
 
     def pretend(stage):
         async def function(context):
             ran.append(stage.name)
-            context.run.write_text(stage.leaves[0] if stage.name != "evaluate" else "pretended", stage.name)
-            seats = context.seats("critic" if stage.name == "critics" else "generator")
-            best = {seat: {"step": 0, "accuracy": 0.5} for seat in seats}
+            context.run.write_text((*stage.files, *stage.results)[0], stage.name)
+            agents = context.agents("critic" if stage.name == "critics" else "generator")
+            best = {agent: {"step": 0, "accuracy": 0.5} for agent in agents}
             counted = {"completions wanted": 1, "of these sampled": 1}
-            return {"best": best, "examples": 1, "by right answers": {}, **counted}
+            return stage_result({"best": best, "examples": 1, "by right answers": {}, **counted})
 
-        return StageOfMethod(stage.name, function, ("pretended", *stage.leaves))
+        return function
 
-    monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(pretend(stage) for stage in STAGES))
+    monkeypatch.setattr("mada.pipeline.running.FUNCTIONS", {stage.name: pretend(stage) for stage in STAGES})
     return ran
 
 
@@ -535,7 +536,7 @@ def test_a_run_in_use_is_refused_and_told_who_uses_it(recipe, tmp_path, pretende
 
 
 def recipe_in(folder):
-    from mada.team.seats import recipe_of
+    from mada.agents import recipe_of
 
     return recipe_of(StoredRun.read(folder))
 
@@ -568,26 +569,20 @@ def test_a_stage_that_the_recipe_does_not_have_is_refused(recipe, tmp_path, pret
     assert message == (
         "mada: 'critics' is no stage of this recipe; its stages are split, generators, evaluate, report\n"
     )
-    assert "'screen' is no stage of this recipe" in refused("screen", recipe, "--run", tmp_path / "new")
-    assert "'screen' is no stage of this recipe" in refused(
-        "run", recipe, "--from", "screen", "--run", tmp_path / "new"
-    )
+    assert "no stage 'screen'" in refused("screen", recipe, "--run", tmp_path / "new")
+    assert "no stage 'screen'" in refused("run", recipe, "--from", "screen", "--run", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
 def test_ctrl_c_ends_in_130_and_says_how_to_go_on(recipe, tmp_path, pretended, monkeypatch, capsys):
-    from mada.pipeline import stages
+    from mada.pipeline.running import FUNCTIONS
 
     async def interrupted(context):
         raise KeyboardInterrupt
 
-    stopping = [
-        stages.StageOfMethod(one.name, interrupted, one.leaves) if one.name == "generators" else one
-        for one in stages.STAGES
-    ]
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("mada.pipeline.stages.STAGES", tuple(stopping))
+        patch.setattr("mada.pipeline.running.FUNCTIONS", {**FUNCTIONS, "generators": interrupted})
         patch.setattr("sys.argv", ["mada", "run", str(recipe), "--run", str(folder)])
         with pytest.raises(SystemExit) as end:
             main()

@@ -112,12 +112,12 @@ def adapter_files(tmp_path_factory):
 
 
 @pytest.fixture
-def seated(adapter_files):
-    """Give every seat of a run an adapter, as if it had been trained."""
+def with_adapters(adapter_files):
+    """Give every agent of a run an adapter, as if it had been trained."""
 
     def give(context):
-        for seat in (*context.seats("generator"), *context.seats("critic")):
-            shutil.copytree(adapter_files["first"], context.adapter(seat))
+        for agent in (*context.agents("generator"), *context.agents("critic")):
+            shutil.copytree(adapter_files["first"], context.adapter(agent))
 
     return give
 
@@ -154,7 +154,7 @@ def scripted(monkeypatch, base):
             engines.append(SlottedEngine(script, stack, context=context, alone=alone))
             return engines[-1]
 
-        monkeypatch.setattr("mada.pipeline.engines.LocalEngine", make)
+        monkeypatch.setattr("mada.models.engines.starting.LocalEngine", make)
         return engines
 
     return install

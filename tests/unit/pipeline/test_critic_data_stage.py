@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from mada.agents import AdaptedModel
 from mada.debate.response import Response
-from mada.pipeline.context import Workshop
 from mada.pipeline.critic_data import CriticExample, count_by_right, critic_data, read_critic_examples
 from mada.pipeline.split import read_problems, read_split, split
 from mada.seeds import seed_for
@@ -20,11 +20,11 @@ def example(*correct):
 
 
 @pytest.fixture
-def stage(tiny, opened, seated, scripted):
+def stage(tiny, opened, with_adapters, scripted):
     """A run that is cut and has generators; the first is always right, the second never, the third by the seed."""
     context = opened(tiny())
     asyncio.run(split(context))
-    seated(context)
+    with_adapters(context)
     answers = {one.question: one.answer for one in read_problems(context.run).values()}
 
     def reply(agent, prompt, seed):
@@ -72,7 +72,7 @@ def test_a_record_is_the_problem_with_all_responses_and_their_share_of_right_one
 
 def test_the_summary_counts_examples_by_right_answers(stage):
     context, _ = stage
-    summary = asyncio.run(critic_data(context))
+    summary = asyncio.run(critic_data(context)).to_summary()
     lucky = sum(seed_for(0, "critic-data", name, "generator-3") % 2 for name in read_problems(context.run))
     assert 0 < lucky < 22
     assert summary == {
@@ -89,13 +89,13 @@ def test_the_summary_counts_examples_by_right_answers(stage):
 
 def test_half_of_it_is_kept_to_the_byte_and_the_rest_comes_out_as_it_would_have(stage, opened, tiny, base):
     context, engines = stage
-    summary = asyncio.run(critic_data(context))
+    summary = asyncio.run(critic_data(context)).to_summary()
     path = context.run.path("records/critic-examples.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)
     context.run.close()
     path.write_bytes(b"".join(lines[:11]) + lines[11][:40])  # killed in the middle of a record
     again = opened(tiny())
-    assert asyncio.run(critic_data(again)) == summary
+    assert asyncio.run(critic_data(again)).to_summary() == summary
     assert path.read_bytes().startswith(b"".join(lines[:11]))
     assert sorted(path.read_bytes().splitlines(keepends=True)) == sorted(lines)
     kept = {json.loads(line)["problem"] for line in lines[:11]}
@@ -109,7 +109,7 @@ def test_half_of_it_is_kept_to_the_byte_and_the_rest_comes_out_as_it_would_have(
 def test_replies_that_are_cut_off_or_say_nothing_are_counted_and_wrong(stage, scripted):
     context, _ = stage
     scripted(lambda agent, prompt, seed: "1 " * 200 if agent == "generator-1" else "who knows")
-    summary = asyncio.run(critic_data(context))
+    summary = asyncio.run(critic_data(context)).to_summary()
     assert (summary["cut off"], summary["no answer"]) == (22, 66)
     assert summary["by right answers"] == {"0": 22, "1": 0, "2": 0, "3": 0}
     assert summary["generator accuracy"] == 0.0
@@ -133,7 +133,7 @@ def test_the_first_failure_ends_the_stage_and_what_was_answered_is_kept(stage, s
     assert 0 < kept <= 10
     again = opened(tiny())
     engines = scripted(lambda agent, prompt, seed: r"\boxed{1}")
-    assert asyncio.run(critic_data(again))["examples"] == 22
+    assert asyncio.run(critic_data(again)).examples == 22
     assert len(engines[-1].requests) == 3 * (22 - kept)
 
 
@@ -154,11 +154,11 @@ def test_a_problem_too_long_for_the_window_is_left_out_and_counted(stage, monkey
     context, _ = stage
     too_long = read_split(context.run).ids("subset-2")[0]
     question = read_problems(context.run)[too_long].question
-    counted = Workshop.question_tokens
+    encode = AdaptedModel.encode
     # The window has 512 tokens, of which a reply may fill 96.
     monkeypatch.setattr(
-        Workshop, "question_tokens", lambda shop, asked: 417 if asked == question else counted(shop, asked)
+        AdaptedModel, "encode", lambda self, text: (0,) * 417 if question in text else encode(self, text)
     )
-    summary = asyncio.run(critic_data(context))
+    summary = asyncio.run(critic_data(context)).to_summary()
     assert (summary["examples"], summary["problems left out, too long for the window"]) == (21, 1)
     assert too_long not in {one.problem for one in read_critic_examples(context.run)}

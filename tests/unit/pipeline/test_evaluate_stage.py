@@ -7,16 +7,17 @@ from dataclasses import asdict
 
 import pytest
 
+from mada.agents import team_names
 from mada.evaluation.plan import EvaluationPlan
 from mada.evaluation.scores import Transcript
 from mada.models.adapters import AdapterStack, Lora, save_adapter
 from mada.models.loading import load_base
-from mada.pipeline.evaluate import cast_of, evaluate, systems_of
+from mada.pipeline.evaluate import evaluate
+from mada.pipeline.evaluations import agents_of_run, systems_of_run
 from mada.pipeline.split import PROBLEMS
 from mada.problems import Problem, load_problems
 from mada.report.reading import read_summary
 from mada.run import StoredRun
-from mada.team.seats import team_seats
 
 BENCHMARKS = ("abacus-easy", "abacus-medium")
 VOTES = ("vote", "untrained-vote", "trained-vote", "trained-weighted-vote", "trained-vote-at-cost")
@@ -44,13 +45,13 @@ def engines(scripted):
 
 
 @pytest.fixture
-def stage(tiny, opened, seated, engines):
+def stage(tiny, opened, with_adapters, engines):
     """Open a run whose seats are filled."""
 
     def make(*overrides):
         context = opened(tiny(*overrides))
         if not context.run.path("adapters").exists():
-            seated(context)
+            with_adapters(context)
         return context
 
     return make
@@ -74,7 +75,7 @@ ITEMS = sorted((name, seed, f"{name}/{number}") for name in BENCHMARKS for seed 
 
 def test_every_system_answers_every_problem_with_every_seed_once(stage, engines):
     context = stage()
-    summary = asyncio.run(evaluate(context))
+    summary = asyncio.run(evaluate(context)).to_summary()
     scores = lines_of(context, "scores")
     assert {name: places(scores, name) for name in DEFAULT} == dict.fromkeys(DEFAULT, ITEMS)
     assert len(scores) == len(DEFAULT) * 8
@@ -164,7 +165,7 @@ def shapes(recipe):
             system.rounds,
             system.rule,
         )
-        for system in systems_of(recipe)
+        for system in systems_of_run(recipe)
     }
 
 
@@ -188,7 +189,7 @@ def test_the_systems_of_the_papers_shape(tiny):
 
 
 def test_the_cast_is_the_base_a_judge_and_the_trained_seats(tiny, tmp_path):
-    cast = cast_of(tiny("team.critics=1"), tmp_path)
+    cast = agents_of_run(tiny("team.critics=1"), tmp_path)
     assert list(cast) == ["base", "judge", "generator-1", "generator-2", "generator-3", "critic-1"]
     assert cast["base"].adapter is cast["judge"].adapter is None
     assert (cast["base"].is_judge, cast["judge"].is_judge) == (False, True)
@@ -200,14 +201,16 @@ def test_the_cast_is_the_base_a_judge_and_the_trained_seats(tiny, tmp_path):
 def test_generators_that_learnt_nothing_are_not_called_trained(tiny, tmp_path, adapter_files, blank, called):
     recipe = tiny()
     stack = AdapterStack.attach(load_base("mada-nano", device="cpu").model, ("blank",), Lora(4, 8.0, dropout=0.0))
-    cast = cast_of(recipe, tmp_path)
-    for number, seat in enumerate(team_seats(recipe)[0]):
+    cast = agents_of_run(recipe, tmp_path)
+    for number, seat in enumerate(team_names(recipe)[0]):
         folder = tmp_path / "adapters" / seat
         shutil.copytree(adapter_files["first"], folder)
         if number < blank:
             save_adapter(stack, "blank", folder, base_name="mada-nano")
-    assert [cast[seat].trained > 0 for seat in team_seats(recipe)[0]] == [False] * blank + [True] * (3 - blank)
-    titles = {system.name: system.title for system in systems_of(recipe, cast)}
+    assert [cast[seat].trained_parameters > 0 for seat in team_names(recipe)[0]] == [False] * blank + [True] * (
+        3 - blank
+    )
+    titles = {system.name: system.title for system in systems_of_run(recipe, cast)}
     assert titles["generators"] == f"generators, {called}"
     assert titles["trained-vote"].startswith(f"{called} vote")
 
@@ -218,7 +221,7 @@ def test_a_team_of_one_round_has_no_critics_and_no_transcripts(stage, critics):
     found = shapes(context.recipe)
     assert "best-of-n" not in found
     assert [found[name][3] for name in ("debate", "mada")] == [1, 1]
-    summary = asyncio.run(evaluate(context))
+    summary = asyncio.run(evaluate(context)).to_summary()
     assert summary["accuracy of the reference"] == 1.0
     assert lines_of(context, "transcripts") == []
 
@@ -237,7 +240,7 @@ def test_half_of_it_is_kept_and_nothing_is_done_twice(stage, engines):
     kept = len(whole["samples"]) // 2
     files["samples"].write_bytes(b"".join(whole["samples"][:kept]))
     again = stage()
-    summary = asyncio.run(evaluate(again))
+    summary = asyncio.run(evaluate(again)).to_summary()
     assert (summary["questions"], summary["accuracy of the reference"]) == (8, 1.0)
     assert len(engines[-1].requests) == asked - kept, "what was sampled is not sampled again"
     assert again.events.progress_seen[0][:2] == (10, 72)
@@ -274,4 +277,4 @@ def test_a_question_too_long_for_the_window_is_counted_and_stops_nothing(stage):
 def test_training_problems_that_a_benchmark_has_too_are_counted(stage):
     context = stage('data.decontaminate=["abacus-hard"]')
     context.run.records(PROBLEMS, Problem).extend(load_problems("abacus-easy", limit=3))
-    assert asyncio.run(evaluate(context))["benchmark copies in training"] == 3
+    assert asyncio.run(evaluate(context)).copies_in_training == 3

@@ -6,17 +6,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from mada.agents import AgentSpec, DebateSettings, adapter_folder
 from mada.debate.prompts import Prompts
 from mada.errors import AdapterError, EvaluationError
 from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
-from mada.pipeline.cast import Member, adapter_folder, models_of
-from mada.pipeline.evaluations import contest_of_file
+from mada.pipeline.evaluations import evaluation_of_file, models_of
 from mada.problems import BENCHMARKS
 from mada.recipe import Recipe
 from mada.recipe.evaluation_file import EvaluationRecipe, evaluation_of, load_evaluation
 from mada.recipe.sections import ModelSection
 from mada.run import Run
-from mada.team.settings import DebateSettings
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -26,7 +25,7 @@ def nothing_is_loaded(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("mada.pipeline.cast.load_base", refuse)
+    monkeypatch.setattr("mada.agents.load_base", refuse)
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
 
 
@@ -61,8 +60,8 @@ KINDS = [
 
 
 def test_every_kind_becomes_the_system_of_that_kind():
-    contest = contest_of_file(recipe(KINDS))
-    plain = [system.model_copy(update={"parameters": None}) for system in contest.plan.systems]
+    evaluation = evaluation_of_file(recipe(KINDS))
+    plain = [system.model_copy(update={"parameters": None}) for system in evaluation.plan.systems]
     assert plain == [
         agents_alone("single", "single: base", ["base"]),
         agents_alone("mean", "mean of 2: base, other", ["base", "other"]),
@@ -79,35 +78,35 @@ def test_every_kind_becomes_the_system_of_that_kind():
 
 
 def test_all_systems_are_compared_with_the_reference_or_the_first():
-    assert contest_of_file(recipe(KINDS)).plan.reference == "single"
-    contest = contest_of_file(recipe(KINDS, reference="debate"))
-    assert contest.plan.reference == "debate"
-    assert contest.plan.benchmarks == ("abacus-easy", "abacus-hard")
+    assert evaluation_of_file(recipe(KINDS)).plan.reference == "single"
+    evaluation = evaluation_of_file(recipe(KINDS, reference="debate"))
+    assert evaluation.plan.reference == "debate"
+    assert evaluation.plan.benchmarks == ("abacus-easy", "abacus-hard")
 
 
 def test_the_cast_has_every_agent_and_judges_by_their_own_name():
     base = ModelSection(name="some/model", revision="v2", dtype="float32", window=512)
     other = ModelSection(name="other/model")
-    assert contest_of_file(recipe(KINDS)).cast == {
-        "base": Member(base),
-        "other": Member(other),
-        "base as judge": Member(base, is_judge=True),
-        "other as judge": Member(other, is_judge=True),
+    assert evaluation_of_file(recipe(KINDS)).agents == {
+        "base": AgentSpec(base),
+        "other": AgentSpec(other),
+        "base as judge": AgentSpec(base, is_judge=True),
+        "other as judge": AgentSpec(other, is_judge=True),
     }
-    assert set(contest_of_file(recipe(KINDS[:3])).cast) == {"base", "other"}
+    assert set(evaluation_of_file(recipe(KINDS[:3])).agents) == {"base", "other"}
 
 
 def test_a_judge_keeps_its_adapter(tmp_path):
     folder = adapter(tmp_path / "a", 10)
     agents = {"base": {"model": "m"}, "trained": {"model": "m", "adapter": folder}}
     judge = {"kind": "judge", "agents": ["base"], "samples": 3, "judge": "trained"}
-    cast = contest_of_file(recipe([judge], agents=agents)).cast
-    assert cast["trained as judge"] == Member(ModelSection(name="m"), Path(folder), is_judge=True)
-    assert cast["trained"] == Member(ModelSection(name="m"), Path(folder))
+    cast = evaluation_of_file(recipe([judge], agents=agents)).agents
+    assert cast["trained as judge"] == AgentSpec(ModelSection(name="m"), Path(folder), is_judge=True)
+    assert cast["trained"] == AgentSpec(ModelSection(name="m"), Path(folder))
 
 
 def test_everything_else_of_the_file_arrives(tmp_path):
-    contest = contest_of_file(
+    evaluation = evaluation_of_file(
         recipe(
             KINDS,
             seeds=4,
@@ -120,13 +119,13 @@ def test_everything_else_of_the_file_arrives(tmp_path):
             grading={"workers": 2},
         )
     )
-    assert (contest.seeds, contest.problems, contest.folder) == (4, 7, tmp_path)
-    assert contest.plan.prompt_price == 0.3
-    assert contest.settings == DebateSettings(
+    assert (evaluation.seeds, evaluation.problems, evaluation.folder) == (4, 7, tmp_path)
+    assert evaluation.plan.prompt_price == 0.3
+    assert evaluation.settings == DebateSettings(
         prompts=Prompts(judge_header="H", share="answer"), temperature=0.5, top_p=0.75, top_k=3, max_new_tokens=99
     )
-    assert (contest.engine.rows, contest.grading.workers) == (6, 2)
-    questions = contest_of_file(recipe(KINDS, problems=3)).load_problems()
+    assert (evaluation.engine.rows, evaluation.grading.workers) == (6, 2)
+    questions = evaluation_of_file(recipe(KINDS, problems=3)).load_problems()
     assert {name: len(problems) for name, problems in questions.items()} == {"abacus-easy": 3, "abacus-hard": 3}
 
 
@@ -152,7 +151,7 @@ def test_parameters_are_those_of_the_agents_in_the_seats_each_once(tmp_path):
         {"kind": "judge", "name": "own judge", "agents": ["first"], "samples": 2, "judge": "first"},
         {"kind": "judge", "name": "tuned judge", "agents": ["base"], "samples": 2, "judge": "tuned"},
     ]
-    plan = contest_of_file(recipe(systems, agents=agents)).plan
+    plan = evaluation_of_file(recipe(systems, agents=agents)).plan
     assert {system.name: system.parameters for system in plan.systems} == {
         "bare": 0,
         "vote": 10,
@@ -171,7 +170,7 @@ def test_an_adapter_folder_without_weights_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     agents = {"trained": {"model": "m", "adapter": str(tmp_path / "empty")}}
     with pytest.raises(AdapterError, match=f"^{tmp_path}/empty/adapter_model.safetensors: no such file"):
-        contest_of_file(recipe([{"kind": "single", "agents": ["trained"]}], agents=agents))
+        evaluation_of_file(recipe([{"kind": "single", "agents": ["trained"]}], agents=agents))
 
 
 def test_a_system_cannot_be_matched_to_one_that_is_matched_itself():
@@ -181,7 +180,7 @@ def test_a_system_cannot_be_matched_to_one_that_is_matched_itself():
         {"kind": "vote", "name": "chain", "agents": ["base"], "matched_to": "vote"},
     ]
     with pytest.raises(EvaluationError, match="'chain' needs 'vote' to have seats of its own, and a fixed number"):
-        contest_of_file(recipe(systems))
+        evaluation_of_file(recipe(systems))
 
 
 def test_the_papers_public_baselines(tmp_path, monkeypatch):
@@ -193,9 +192,9 @@ def test_the_papers_public_baselines(tmp_path, monkeypatch):
         return str(tmp_path)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
-    contest = contest_of_file(load_evaluation(REPOSITORY / "recipes" / "baselines" / "public-models.toml"))
+    evaluation = evaluation_of_file(load_evaluation(REPOSITORY / "recipes" / "baselines" / "public-models.toml"))
     assert fetched == [("Tina-Yi/R1-Distill-Qwen-1.5B-STILL", ["checkpoint-2000/adapter_*"])]
-    by_name = {system.name: system for system in contest.plan.systems}
+    by_name = {system.name: system for system in evaluation.plan.systems}
     assert len(by_name) == 15
     assert {name: system.parameters for name, system in by_name.items() if system.is_debate} == {
         "deepseek-r1": 0,
@@ -204,8 +203,8 @@ def test_the_papers_public_baselines(tmp_path, monkeypatch):
     }
     # One model fills every seat, as in the paper; the adapter is on the base, so six models are loaded in all.
     assert all(len(system.agents) == 1 and len(system.generators) == 3 for system in by_name.values() if system.critics)
-    assert len(models_of(contest.cast, tuple(contest.cast))) == 6
-    assert (contest.seeds, contest.plan.benchmarks) == (10, BENCHMARKS)
+    assert len(models_of(evaluation.agents, tuple(evaluation.agents))) == 6
+    assert (evaluation.seeds, evaluation.plan.benchmarks) == (10, BENCHMARKS)
 
 
 def test_a_run_that_has_not_trained_its_adapter_is_told_from_one_that_is_not_there(tmp_path, monkeypatch):
@@ -217,7 +216,7 @@ def test_a_run_that_has_not_trained_its_adapter_is_told_from_one_that_is_not_the
     names = ["half/adapters/generator-1", "half/adapters/critic-1", "none/adapters/generator-1"]
     agents = {str(place): {"model": "m", "adapter": f"runs/{name}"} for place, name in enumerate(names)}
     with pytest.raises(AdapterError) as refused:
-        contest_of_file(recipe([{"kind": "single", "agents": list(agents)}], agents=agents))
+        evaluation_of_file(recipe([{"kind": "single", "agents": list(agents)}], agents=agents))
     assert [line.strip().split(";")[0] for line in str(refused.value).splitlines()] == [
         "2 runs are missing:",
         "runs/half has no adapter for critic-1 yet",

@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from mada.errors import DataError, RecipeError
-from mada.pipeline.borrowing import borrow_stages, shared_stages
+from mada.pipeline.running import copy_generators
 from mada.pipeline.screen import Screening, learnable, screen
 from mada.pipeline.split import read_problems, read_split, split
-from mada.pipeline.stages import chosen
+from mada.pipeline.stages import generator_stages, stage_names
 from mada.seeds import seed_for
 
 SUBSETS = ("subset-1", "subset-2", "subset-3")
@@ -41,9 +41,9 @@ def asked_of(engine, base, problems):
 
 
 def test_only_recipes_that_ask_for_it_have_the_stage(tiny):
-    assert [one.name for one in chosen(tiny())][:2] == ["split", "generators"]
-    assert [one.name for one in chosen(tiny("data.screen=2"))][:3] == ["split", "screen", "generators"]
-    assert shared_stages(tiny("data.screen=2")) == ("split", "screen", "generators", "critic-data")
+    assert stage_names(tiny())[:2] == ("split", "generators")
+    assert stage_names(tiny("data.screen=2"))[:3] == ("split", "screen", "generators")
+    assert generator_stages(tiny("data.screen=2")) == ("split", "screen", "generators", "critic-data")
 
 
 def test_one_answer_would_tell_nothing(tiny):
@@ -66,9 +66,9 @@ def test_the_bare_base_answers_the_subsets_as_it_would_in_training(stage, base):
 
 def test_generators_learn_from_what_is_right_sometimes(stage):
     context, _ = stage
-    summary = asyncio.run(screen(context))
-    cut, of_subset = read_split(context.run), learnable(context)
-    assert {name: of_subset(name) for name in SUBSETS} == {name: cut.ids(name)[2:] for name in SUBSETS}
+    summary = asyncio.run(screen(context)).to_summary()
+    cut = read_split(context.run)
+    assert {name: learnable(context, name) for name in SUBSETS} == {name: cut.ids(name)[2:] for name in SUBSETS}
     assert summary == {
         "problems": 18,
         "learnable": 12,
@@ -81,35 +81,35 @@ def test_generators_learn_from_what_is_right_sometimes(stage):
 def test_without_screening_they_learn_from_all(tiny, opened):
     context = opened(tiny())
     asyncio.run(split(context))
-    assert learnable(context)("subset-2") == read_split(context.run).ids("subset-2")
+    assert learnable(context, "subset-2") == read_split(context.run).ids("subset-2")
 
 
 def test_replies_that_are_cut_off_are_counted_and_wrong(stage, scripted):
     context, _ = stage
     scripted(lambda agent, prompt, seed: "1 " * 200)
-    summary = asyncio.run(screen(context))
+    summary = asyncio.run(screen(context)).to_summary()
     assert (summary["cut off"], summary["learnable"]) == (18 * 5, 0)
     with pytest.raises(
         DataError, match=r"of the 6 problems of subset-1 the bare model gets each always or never right"
     ):
-        learnable(context)("subset-1")
+        learnable(context, "subset-1")
 
 
 def test_what_was_answered_is_not_asked_again(stage, opened, tiny, base):
     context, engines = stage
-    summary = asyncio.run(screen(context))
+    summary = asyncio.run(screen(context)).to_summary()
     path = context.run.path("records/screenings.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)
     context.run.close()
     path.write_bytes(b"".join(lines[:7]) + lines[7][:10])  # killed in the middle of a record
     again = opened(tiny("data.screen=5"))
-    assert asyncio.run(screen(again)) == summary
+    assert asyncio.run(screen(again)).to_summary() == summary
     assert sorted(path.read_bytes().splitlines(keepends=True)) == sorted(lines)
     assert len(asked_of(engines[1], base, read_problems(again.run))) == 11 * 5
     assert again.events.progress_seen[0] == (7, 18, "")
 
 
-def test_a_run_that_borrows_generators_borrows_what_they_were_chosen_by(stage, opened, tiny, seated, scripted):
+def test_a_run_that_borrows_generators_borrows_what_they_were_chosen_by(stage, opened, tiny, with_adapters, scripted):
     from mada.pipeline.critic_data import critic_data
     from mada.run import Run, StoredRun
 
@@ -117,14 +117,14 @@ def test_a_run_that_borrows_generators_borrows_what_they_were_chosen_by(stage, o
     for name, function in {"screen": screen, "critic-data": critic_data}.items():
         with context.run.stage(name) as mark:
             if name == "critic-data":
-                seated(context)
-            mark.summarize(asyncio.run(function(context)))
+                with_adapters(context)
+            mark.summarize(asyncio.run(function(context)).to_summary())
     for name in ("split", "generators"):
         with context.run.stage(name) as mark:
             mark.summarize({})
     other = tiny("data.screen=5", "critics.advantage=grpo")
     folder = context.run.folder.parent / "other"
     with Run.open(folder, other) as run:
-        borrow_stages(StoredRun.read(context.run.folder), run, other)
-        assert all(run.stage(name).is_done for name in shared_stages(other))
+        copy_generators(StoredRun.read(context.run.folder), run, other)
+        assert all(run.stage(name).is_done for name in generator_stages(other))
         assert len(run.records("screenings", Screening)) == 18

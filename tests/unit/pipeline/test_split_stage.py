@@ -16,7 +16,7 @@ from mada.recipe import load_recipe
 
 def test_the_parts_have_the_recipes_sizes_and_everything_else_is_counted(tiny, opened):
     context = opened(tiny())
-    assert asyncio.run(split(context)) == {
+    assert asyncio.run(split(context)).to_summary() == {
         "problems": 43,
         "benchmark copies dropped": 2,
         "duplicates dropped": 1,
@@ -77,7 +77,7 @@ def test_another_seed_cuts_otherwise(tiny, opened):
 
 
 def test_without_decontamination_the_copies_stay(tiny, opened):
-    assert asyncio.run(split(opened(tiny("data.decontaminate=[]"))))["benchmark copies dropped"] == 0
+    assert asyncio.run(split(opened(tiny("data.decontaminate=[]")))).copies == 0
 
 
 def test_too_few_problems_are_refused_before_anything_is_written(tiny, opened):
@@ -116,14 +116,14 @@ def test_rows_without_an_answer_are_errors_or_skipped_and_counted(tiny, opened, 
     with pytest.raises(DataError, match=r"some-empty\.jsonl:4:.*on_missing_answer"):
         asyncio.run(split(opened(tiny(f"data.train={file}"), "refused")))
     context = opened(tiny(f"data.train={file}", "data.on_missing_answer=skip"), "skipped")
-    done = asyncio.run(split(context))
+    done = asyncio.run(split(context)).to_summary()
     assert (done["problems"], done["skipped without an answer"]) == (41, 2)
     assert read_split(context.run).unanswered == 2
 
 
 def test_subsets_of_all_hold_everything_that_validation_leaves(tiny, opened):
     context = opened(tiny("data.subset_size=all"))
-    done = asyncio.run(split(context))
+    done = asyncio.run(split(context)).to_summary()
     assert [done[f"subset-{number}"] for number in (1, 2, 3)] == [12, 12, 12]
     assert (done["validation"], done["unused"]) == (4, 0)
     assert sum(len(part.ids) for part in read_split(context.run).parts) == len(read_problems(context.run)) == 40
@@ -141,6 +141,6 @@ def test_the_re_trainings_take_the_hubs_rows_as_they_are(opened, monkeypatch, na
     monkeypatch.setattr("mada.problems.sources.read_hub_rows", lambda *_, **__: iter(hub))
     file = Path(__file__).resolve().parents[3] / "recipes" / "baselines" / f"{name}.toml"
     recipe = load_recipe(file, overrides=["data.validation_size=4", "data.decontaminate=[]"])
-    done = asyncio.run(split(opened(recipe)))
+    done = asyncio.run(split(opened(recipe))).to_summary()
     assert (done["subset-1"], done["validation"], done["unused"]) == (16, 4, 0)
     assert done.get("skipped without an answer", 0) == without

@@ -5,9 +5,10 @@ import weakref
 
 import pytest
 
+from factories import stage_result
 from mada.errors import RunError
-from mada.pipeline.running import refuse_gaps, run_recipe
-from mada.pipeline.stages import NAMES, STAGES, StageOfMethod, chosen
+from mada.pipeline.running import FUNCTIONS, refuse_gaps, run_recipe
+from mada.pipeline.stages import STAGE_NAMES, stage_names
 
 FILES = {
     "split": ("split.json", "records/problems.jsonl"),
@@ -30,14 +31,14 @@ def pretended(monkeypatch):
 
     def pretend(stage):
         async def function(context):
-            ran.append(stage.name)
-            for name in FILES[stage.name]:
-                context.run.write_text(name, stage.name)
-            return {"did": stage.name}
+            ran.append(stage)
+            for name in FILES[stage]:
+                context.run.write_text(name, stage)
+            return stage_result({"did": stage})
 
-        return StageOfMethod(stage.name, function, stage.leaves)
+        return function
 
-    monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(pretend(stage) for stage in STAGES))
+    monkeypatch.setattr("mada.pipeline.running.FUNCTIONS", {name: pretend(name) for name in STAGE_NAMES})
     return ran
 
 
@@ -45,35 +46,26 @@ def ages(run):
     return {name: run.path(name).stat().st_mtime_ns for files in FILES.values() for name in files}
 
 
-def names(stages):
-    return [stage.name for stage in stages]
-
-
-def test_the_method_has_six_stages_and_one_for_those_who_want_it():
-    assert NAMES == ("split", "screen", "generators", "critic-data", "critics", "evaluate", "report")
-
-
-def test_the_command_line_knows_the_same_names_without_loading_anything():
-    from mada.pipeline.outline import OUTLINE
-
-    assert tuple(OUTLINE) == NAMES
+def test_the_method_has_six_stages_and_an_optional_one():
+    assert STAGE_NAMES == ("split", "screen", "generators", "critic-data", "critics", "evaluate", "report")
+    assert tuple(FUNCTIONS) == STAGE_NAMES
 
 
 @pytest.mark.parametrize("team", [("team.critics=0", "team.rounds=1"), ("team.rounds=1",)])
 def test_a_team_without_later_rounds_trains_no_critics(tiny, team):
-    assert names(chosen(tiny(*team))) == ["split", "generators", "evaluate", "report"]
-    with pytest.raises(RunError, match="'critics' is no stage of this recipe; its stages are split, generators, eval"):
-        chosen(tiny(*team), last="critics")
+    assert stage_names(tiny(*team)) == ("split", "generators", "evaluate", "report")
+    with pytest.raises(RunError, match="no stage 'critics'; choose from split, generators, eval"):
+        stage_names(tiny(*team), last="critics")
 
 
 def test_stages_from_one_to_another(tiny):
     recipe = tiny(*ALL)
-    assert names(chosen(recipe)) == list(NAMES)
-    assert names(chosen(recipe, last="split")) == ["split"]
-    assert names(chosen(recipe, first="critics", last="evaluate")) == ["critics", "evaluate"]
-    assert names(chosen(recipe, first="report")) == ["report"]
+    assert stage_names(recipe) == STAGE_NAMES
+    assert stage_names(recipe, last="split") == ("split",)
+    assert stage_names(recipe, first="critics", last="evaluate") == ("critics", "evaluate")
+    assert stage_names(recipe, first="report") == ("report",)
     with pytest.raises(RunError, match="split comes before critics; the stages are split, screen, generators"):
-        chosen(recipe, first="critics", last="split")
+        stage_names(recipe, first="critics", last="split")
 
 
 RESULTS = sorted(
@@ -113,10 +105,9 @@ def test_what_a_stage_had_in_memory_is_gone_when_the_next_begins(tiny, opened, m
     async def function(context):
         alive.append(any(reference() is not None for reference in made))
         made.append(weakref.ref(RefersToItself()))
-        return {}
+        return stage_result({})
 
-    stages = tuple(StageOfMethod(stage.name, function, ()) for stage in STAGES)
-    monkeypatch.setattr("mada.pipeline.stages.STAGES", stages)
+    monkeypatch.setattr("mada.pipeline.running.FUNCTIONS", dict.fromkeys(STAGE_NAMES, function))
     context = opened(tiny())
     gc.disable()
     try:
@@ -132,7 +123,7 @@ def test_stages_run_in_order_and_finished_ones_are_skipped(tiny, opened, pretend
     assert pretended == ["split", "screen", "generators", "critic-data"]
     assert context.events.stages[:3] == ["split 1/4", "split done", "screen 2/4"]
     run_recipe(context.run, context.recipe, events=context.events)
-    assert pretended == list(NAMES)
+    assert pretended == list(STAGE_NAMES)
     assert context.events.stages[8:14] == [
         "split skipped",
         "screen skipped",
@@ -141,10 +132,10 @@ def test_stages_run_in_order_and_finished_ones_are_skipped(tiny, opened, pretend
         "critics 5/7",
         "critics done",
     ]
-    assert [mark.summary for mark in context.run.finished_stages()] == [{"did": name} for name in NAMES]
+    assert [mark.summary for mark in context.run.finished_stages()] == [{"did": name} for name in STAGE_NAMES]
 
 
-@pytest.mark.parametrize("first", NAMES)
+@pytest.mark.parametrize("first", STAGE_NAMES)
 def test_a_stage_that_is_done_again_forgets_itself_and_all_after_it_and_nothing_before(tiny, opened, pretended, first):
     context = opened(tiny(*ALL))
     run_recipe(context.run, context.recipe, events=context.events)
@@ -152,13 +143,15 @@ def test_a_stage_that_is_done_again_forgets_itself_and_all_after_it_and_nothing_
     context.run.write_text("adapters/borrowed/x", "mine")
     before, marks = ages(context.run), {mark.name: mark.ended_at for mark in context.run.finished_stages()}
     run_recipe(context.run, context.recipe, events=context.events, first=first, last=first)
-    place = NAMES.index(first)
+    index = STAGE_NAMES.index(first)
     assert pretended[7:] == [first]
-    assert [mark.name for mark in context.run.finished_stages()] == list(NAMES[: place + 1])
-    for name in NAMES[:place]:
+    assert [mark.name for mark in context.run.finished_stages()] == list(STAGE_NAMES[: index + 1])
+    for name in STAGE_NAMES[:index]:
         assert [context.run.path(file).stat().st_mtime_ns for file in FILES[name]] == [before[f] for f in FILES[name]]
-    assert {m.name: m.ended_at for m in context.run.finished_stages()[:-1]} == {n: marks[n] for n in NAMES[:place]}
-    later = [file for name in NAMES[place + 1 :] for file in FILES[name]]
+    assert {m.name: m.ended_at for m in context.run.finished_stages()[:-1]} == {
+        n: marks[n] for n in STAGE_NAMES[:index]
+    }
+    later = [file for name in STAGE_NAMES[index + 1 :] for file in FILES[name]]
     assert not [file for file in later if context.run.path(file).exists()]
     assert context.run.path("notes.txt").read_text() == "mine"
     assert context.run.path("adapters/borrowed/x").read_text() == "mine"
@@ -179,8 +172,8 @@ def test_what_cannot_be_done_is_refused_before_anything_is_forgotten(tiny, opene
     before = ages(context.run)
     for first, last, complaint in [
         ("critics", "split", "split comes before critics"),
-        ("nonsense", None, "'nonsense' is no stage"),
-        ("split", "nonsense", "'nonsense' is no stage"),
+        ("nonsense", None, "no stage 'nonsense'"),
+        ("split", "nonsense", "no stage 'nonsense'"),
     ]:
         with pytest.raises(RunError, match=complaint):
             run_recipe(context.run, context.recipe, events=context.events, first=first, last=last)
@@ -205,7 +198,7 @@ def test_gaps_are_refused_with_what_to_do_about_them(tiny, opened, pretended):
 
 def test_a_stage_that_the_recipe_does_not_have_is_named_as_that(tiny, opened):
     context = opened(tiny("team.rounds=1"))
-    with pytest.raises(RunError, match="'critics' is no stage of this recipe"):
+    with pytest.raises(RunError, match="no stage 'critics'"):
         refuse_gaps(context.run, context.recipe, before="critics")
 
 
@@ -216,14 +209,10 @@ def test_a_stage_that_fails_leaves_no_mark_and_the_next_does_not_begin(tiny, ope
         context.run.write_text("evaluation.json", "half")
         raise RunError("the disk is full")
 
-    from mada.pipeline import stages
+    from mada.pipeline import running
 
-    broken = [
-        StageOfMethod(one.name, failing if one.name == "evaluate" else one.function, one.leaves)
-        for one in stages.STAGES
-    ]
-    monkeypatch.setattr("mada.pipeline.stages.STAGES", tuple(broken))
+    monkeypatch.setattr(running, "FUNCTIONS", {**running.FUNCTIONS, "evaluate": failing})
     with pytest.raises(RunError, match="the disk is full"):
         run_recipe(context.run, context.recipe, events=context.events)
-    assert pretended == list(NAMES[:5])
-    assert [mark.name for mark in context.run.finished_stages()] == list(NAMES[:5])
+    assert pretended == list(STAGE_NAMES[:5])
+    assert [mark.name for mark in context.run.finished_stages()] == list(STAGE_NAMES[:5])

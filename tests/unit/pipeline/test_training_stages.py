@@ -5,7 +5,7 @@ import re
 import shutil
 from collections import Counter
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import torch
@@ -17,16 +17,18 @@ from mada.grading import Grader
 from mada.learning.best import BestAdapter
 from mada.learning.prompts import Reward, TrainingPrompt
 from mada.learning.trainer import TrainingResult
+from mada.models.chat import chat_prompt, prompt_ids
 from mada.models.engines import Completion
-from mada.pipeline.context import Workshop, workshop
 from mada.pipeline.critic_data import CriticExample
 from mada.pipeline.screen import SCREENINGS, Screening
 from mada.pipeline.split import read_problems, read_split, split
-from mada.pipeline.teaching import make_scorer
 from mada.pipeline.training import critics, generators
+from mada.pipeline.training_prompts import make_scorer
 from mada.report.reading import CRITIC_EXAMPLES
 from mada.team import Team
-from mada.team.encoding import chat_prompt, prompt_ids
+
+if TYPE_CHECKING:
+    from mada.agents import AdaptedModel
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def answered(
 ):
     """Write critic data as if the generators had answered, and return it by problem."""
     asyncio.run(split(context))
-    seats = context.seats("generator")
+    seats = context.agents("generator")
     problems, examples = read_problems(context.run), {}
     places = iter(range(1000))
     for part in read_split(context.run).parts:
@@ -78,7 +80,7 @@ def test_every_generator_gets_its_own_subset_as_bare_questions(tiny, opened, tra
     context = opened(tiny("generators.learning_rate=0.5", "reward.accuracy=3"))
     engines = scripted(lambda agent, prompt, seed: "4")
     asyncio.run(split(context))
-    summary = asyncio.run(generators(context))
+    summary = asyncio.run(generators(context)).to_summary()
     task, cut, problems = trainer["task"], read_split(context.run), read_problems(context.run)
     assert {agent: tuple(one.id for one in own) for agent, own in task.prompts.items()} == {
         f"generator-{number}": cut.ids(f"subset-{number}") for number in (1, 2, 3)
@@ -150,7 +152,7 @@ def test_a_critic_sees_the_question_with_all_responses_and_is_credited_against_t
 ):
     context = opened(tiny("reward.accuracy=4"))
     examples = answered(context)
-    summary = asyncio.run(critics(context))
+    summary = asyncio.run(critics(context)).to_summary()
     task = trainer["task"]
     shares = {one.id: one.generator_accuracy for own in task.prompts.values() for one in own}
     assert len(shares) == 18
@@ -249,7 +251,7 @@ def test_critics_learn_from_the_wanted_examples_and_validate_on_everything(
 ):
     context = opened(tiny(f"critics.examples={wanted}"))
     examples = answered(context, accuracy=lambda place: (place % 4) / 3)
-    summary = asyncio.run(critics(context))
+    summary = asyncio.run(critics(context)).to_summary()
     task = trainer["task"]
     assert {one.generator_accuracy for own in task.prompts.values() for one in own} == shares
     assert [len(own) for own in task.prompts.values()] == sizes
@@ -273,8 +275,8 @@ def test_critics_begin_blank_or_as_the_generators_in_turn(tiny, opened, trainer,
     asyncio.run(generators(context))  # generator-1 and generator-2 get adapters that differ
     asyncio.run(critics(context))
     given = trainer["stack"]
-    trained = workshop(context, context.seats("generator"), trained=True).stack
-    blank = workshop(context, context.seats("critic"), trained=False).stack
+    trained = context.load_model("generator", trained=True).stack
+    blank = context.load_model("critic", trained=False).stack
     for critic, generator in (("critic-1", "generator-1"), ("critic-2", "generator-2"), ("critic-3", "generator-1")):
         expected = blank.tensors(critic) if start == "blank" else trained.tensors(generator)
         for name, tensor in given.tensors(critic).items():
@@ -295,7 +297,7 @@ def test_questions_too_long_for_the_window_are_left_out_and_counted(tiny, opened
     longer = {name for name, count in tokens.items() if count > room}
     narrow = opened(tiny(f"model.window={room + 64}", "inference.max_new_tokens=10"), "narrow")
     asyncio.run(split(narrow))
-    summary = asyncio.run(generators(narrow))
+    summary = asyncio.run(generators(narrow)).to_summary()
     task = trainer["task"]
     kept = {one.id for own in [*task.prompts.values(), task.validation] for one in own}
     assert longer
@@ -314,7 +316,7 @@ def test_a_window_without_room_for_any_question_is_refused(tiny, opened, trainer
 def test_long_responses_are_shortened_for_critics_and_counted(tiny, opened, trainer):
     context = opened(tiny("training.max_new_tokens=200"))
     answered(context, text="12 + 34 = 46\n" * 30)
-    summary = asyncio.run(critics(context))
+    summary = asyncio.run(critics(context)).to_summary()
     assert summary["problems left out, too long for the window"] == 0
     assert summary["prompts with shortened responses"] == 22
     lengths = [len(one.prompt_ids) for own in trainer["task"].prompts.values() for one in own]
@@ -336,21 +338,21 @@ def test_the_best_adapters_are_what_a_team_loads(tiny, opened, trainer, adapter_
         assert [agent.name for agent in team.critics] == ["critic-1", "critic-2", "critic-3"]
 
 
-def test_a_workshop_has_blank_adapters_or_the_trained_ones(tiny, opened, trainer):
+def test_a_stage_loads_blank_adapters_or_the_trained_ones(tiny, opened, trainer):
     context = opened(tiny())
     asyncio.run(split(context))
 
     def tensors(*, trained):
-        shop = workshop(context, context.seats("generator"), trained=trained)
+        model = context.load_model("generator", trained=trained)
         return {
-            seat: {name: tensor.detach().clone() for name, tensor in shop.stack.tensors(seat).items()}
-            for seat in shop.stack.agents
+            seat: {name: tensor.detach().clone() for name, tensor in model.stack.tensors(seat).items()}
+            for seat in model.stack.agents
         }
 
     asyncio.run(generators(context))
     blank, trained = tensors(trained=False), tensors(trained=True)
     given = trainer["stack"]
-    for seat in context.seats("generator"):
+    for seat in context.agents("generator"):
         for name, tensor in given.tensors(seat).items():
             assert torch.equal(tensor, blank[seat][name]), "training begins with blank adapters"
         for name, tensor in trained[seat].items():
@@ -372,9 +374,9 @@ def test_rewards_are_those_of_the_paper_for_real_tokens(tiny, opened, base):
     assert [len(one.token_ids) for one in drawn] == [26, 30, 28, 30]
 
     async def scored(*weights):
-        shop = cast("Workshop", SimpleNamespace(base=base))
+        model = cast("AdaptedModel", SimpleNamespace(chat=base))
         with Grader(workers=1) as grader:
-            score = make_scorer(opened(tiny(*weights), f"run-{len(weights)}"), shop, grader, role="generator")
+            score = make_scorer(opened(tiny(*weights), f"run-{len(weights)}"), model, grader, role="generator")
             return await score(TrainingPrompt("p", (1,), payload="4"), drawn)
 
     assert asyncio.run(scored()) == [
@@ -403,9 +405,9 @@ def test_what_was_cut_off_may_count_as_wrong_whatever_it_says(tiny, opened, base
     drawn = [Completion(ids, (0.0,) * len(ids), stop) for stop in ("end", "length")]
 
     async def scored():
-        shop = cast("Workshop", SimpleNamespace(base=base))
+        model = cast("AdaptedModel", SimpleNamespace(chat=base))
         with Grader(workers=1) as grader:
-            score = make_scorer(opened(tiny("reward.length=0", *settings)), shop, grader, role=role)
+            score = make_scorer(opened(tiny("reward.length=0", *settings)), model, grader, role=role)
             return await score(TrainingPrompt("p", (1,), payload="4"), drawn)
 
     rewards = asyncio.run(scored())

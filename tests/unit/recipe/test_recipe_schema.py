@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from mada.debate import prompts
-from mada.pipeline.outline import OUTLINE
+from mada.pipeline.stages import STAGE_NAMES
 from mada.recipe import Recipe, load_recipe
 from mada.recipe.keys import entries, find_entry, leaves, value_at, written
 from mada.recipe.schema import FIRST_STAGE, first_stage
@@ -154,7 +154,7 @@ def test_every_field_names_the_first_stage_that_it_touches():
     sections = {key.rpartition(".")[0] for key in keys}
     assert [key for key in FIRST_STAGE if key not in keys | sections] == []
     assert [key for key in keys if not {key, key.partition(".")[0]} & FIRST_STAGE.keys()] == []
-    assert {stage for stage in FIRST_STAGE.values() if stage} <= set(OUTLINE)
+    assert {stage for stage in FIRST_STAGE.values() if stage} <= set(STAGE_NAMES)
     assert first_stage("data.columns.answer") == "split"
     assert first_stage("evaluation.benchmarks[0]") == "evaluate"
     assert first_stage("lost") == "split"

@@ -10,9 +10,9 @@ import pytest
 from mada.debate.prompts import Prompts, render
 from mada.debate.protocol import hold_debate
 from mada.errors import EngineError
+from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Completion, PacedEngine, Sampling
 from mada.models.engines.openai import OpenAIEngine
-from mada.team import EngineAgent
 
 SERVER = Path(__file__).resolve().parents[3] / "completion_server"
 AGENTS = ("generator-1", "generator-2", "critic-1")

@@ -6,21 +6,18 @@ import shutil
 import pytest
 from safetensors.torch import load_file, save_file
 
+from mada.agents import AgentSpec, DebateSettings, adapter_folders
 from mada.errors import EngineError, RunError
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.samples import Sample, SampleStore
 from mada.evaluation.scores import SCORES, Score
 from mada.events import Events
 from mada.models.loading import EMBEDDED
-from mada.pipeline.cast import Member
-from mada.pipeline.cast import seated as take_seats
-from mada.pipeline.contest import hold_contest
-from mada.pipeline.evaluations import contest_of_file
+from mada.pipeline.evaluate import load_agents, run_evaluation
+from mada.pipeline.evaluations import evaluation_of_file
 from mada.recipe.evaluation_file import evaluation_of
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import Records, Run, StoredRun
-from mada.team.seats import adapter_folders
-from mada.team.settings import DebateSettings
 
 NANO, SHORT = ModelSection(name="mada-nano"), ModelSection(name="mada-nano", window=64)
 
@@ -31,10 +28,11 @@ def store(tmp_path):
         yield SampleStore(records)
 
 
-def seats_of(cast, agents, store, look):
+def with_agents(specs, store, look):
     async def take():
-        async with take_seats(cast, agents, settings=DebateSettings(), engine=EngineSection(), store=store) as seats:
-            return await look(seats)
+        options = {"settings": DebateSettings(), "engine": EngineSection(), "store": store, "log": lambda text: None}
+        async with load_agents(specs, **options) as agents:
+            return await look(agents)
 
     return asyncio.run(take())
 
@@ -42,29 +40,29 @@ def seats_of(cast, agents, store, look):
 def test_a_reply_has_at_most_half_of_the_agents_own_window(scripted, store):
     engines = scripted(lambda agent, prompt, seed: "4")
 
-    async def look(seats):
-        return {name: (seats.seat(name).window, seats.seat(name).sampling.max_tokens) for name in ("long", "short")}
+    async def look(agents):
+        return {name: (agents.agent(name).window, agents.agent(name).sampling.max_tokens) for name in ("long", "short")}
 
-    found = seats_of({"long": Member(NANO), "short": Member(SHORT)}, ["long", "short"], store, look)
+    found = with_agents({"long": AgentSpec(NANO), "short": AgentSpec(SHORT)}, store, look)
     assert found == {"long": (1024, 512), "short": (64, 32)}
     assert [engine.alone for engine in engines] == [False, False], "the second model needs memory too"
 
 
 def test_agents_on_one_model_share_it_and_a_judge_is_asked_in_its_own_way(scripted, store, adapter_files):
     engines = scripted(lambda agent, prompt, seed: f"{agent} {'Judge the solutions' in prompt}")
-    cast = {
-        "base": Member(NANO),
-        "judge": Member(NANO, is_judge=True),
-        "trained": Member(NANO, adapter_files["first"]),
-        "other": Member(NANO, adapter_files["second"]),
+    specs = {
+        "base": AgentSpec(NANO),
+        "judge": AgentSpec(NANO, is_judge=True),
+        "trained": AgentSpec(NANO, adapter_files["first"]),
+        "other": AgentSpec(NANO, adapter_files["second"]),
     }
 
-    async def look(seats):
-        first = await seats.seat("base").answer("What is 2 + 2?", (), seed=1)
-        turns = [await seats.seat(name).answer("What is 2 + 2?", [first.response], seed=1) for name in cast]
+    async def look(agents):
+        first = await agents.agent("base").answer("What is 2 + 2?", (), seed=1)
+        turns = [await agents.agent(name).answer("What is 2 + 2?", [first.response], seed=1) for name in specs]
         return [(turn.agent, turn.response.text) for turn in turns]
 
-    said = seats_of(cast, list(cast), store, look)
+    said = with_agents(specs, store, look)
     assert said == [
         ("base", "None False"),
         ("judge", "None True"),
@@ -78,22 +76,22 @@ def test_the_same_adapter_elsewhere_is_the_same_speaker(scripted, store, adapter
     engines = scripted(lambda agent, prompt, seed: "4")
     copy = shutil.copytree(adapter_files["first"], tmp_path / "copy")
 
-    async def ask(seats):
-        await seats.seat("agent").answer("What is 2 + 2?", (), seed=1)
+    async def ask(agents):
+        await agents.agent("agent").answer("What is 2 + 2?", (), seed=1)
 
     for folder in (adapter_files["first"], copy, adapter_files["second"]):
-        seats_of({"agent": Member(NANO, folder)}, ["agent"], store, ask)
+        with_agents({"agent": AgentSpec(NANO, folder)}, store, ask)
     assert [len(engine.requests) for engine in engines] == [1, 0, 1]
 
 
 def test_a_blank_adapter_counts_as_untrained(adapter_files, tmp_path):
-    first = Member(NANO, adapter_files["first"]).trained
+    first = AgentSpec(NANO, adapter_files["first"]).trained_parameters
     assert first > 0
     blank = shutil.copytree(adapter_files["first"], tmp_path / "blank")
     file = blank / "adapter_model.safetensors"
     save_file({name: one * ("lora_A" in name) for name, one in load_file(file).items()}, file)
-    assert (Member(NANO, blank).trained, Member(NANO).trained) == (0, 0)
-    assert Member(NANO, blank, parameters=7).trained == 7
+    assert (AgentSpec(NANO, blank).trained_parameters, AgentSpec(NANO).trained_parameters) == (0, 0)
+    assert AgentSpec(NANO, blank, parameters=7).trained_parameters == 7
 
 
 def test_weights_that_were_overwritten_are_another_speaker(scripted, store, tmp_path):
@@ -102,37 +100,37 @@ def test_weights_that_were_overwritten_are_another_speaker(scripted, store, tmp_
     weights = folder / "model.safetensors"
     model = ModelSection(name=str(folder))
 
-    async def ask(seats):
-        await seats.seat("agent").answer("What is 2 + 2?", (), seed=1)
-        return seats.inputs
+    async def ask(agents):
+        await agents.agent("agent").answer("What is 2 + 2?", (), seed=1)
+        return agents.inputs
 
-    first = seats_of({"agent": Member(model)}, ["agent"], store, ask)
-    assert seats_of({"agent": Member(model)}, ["agent"], store, ask) == first
+    first = with_agents({"agent": AgentSpec(model)}, store, ask)
+    assert with_agents({"agent": AgentSpec(model)}, store, ask) == first
     content = bytearray(weights.read_bytes())
     content[-2] ^= 1
     weights.write_bytes(content)
-    other = seats_of({"agent": Member(model)}, ["agent"], store, ask)
+    other = with_agents({"agent": AgentSpec(model)}, store, ask)
     assert other.keys() == first.keys() == {f"weights of {folder}"}
     assert other != first
     assert [len(engine.requests) for engine in engines] == [1, 0, 1]
 
 
-def test_a_damaged_adapter_of_a_run_is_named(scripted, store, tiny, opened, seated):
+def test_a_damaged_adapter_of_a_run_is_named(scripted, store, tiny, opened, with_adapters):
     scripted(lambda agent, prompt, seed: "4")
     context = opened(tiny())
     with context.run.stage("generators") as stage:
-        seated(context)
+        with_adapters(context)
         stage.note_results(context.run.folder.glob("adapters/*/*"))
     weights = context.adapter("generator-1") / "adapter_model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-2] ^= 1
     weights.write_bytes(content)
 
-    async def look(seats):
+    async def look(agents):
         pass
 
     with pytest.raises(RunError, match=r"generator-1.*is damaged"):
-        seats_of({"agent": Member(NANO, context.adapter("generator-1"))}, ["agent"], store, look)
+        with_agents({"agent": AgentSpec(NANO, context.adapter("generator-1"))}, store, look)
     with pytest.raises(RunError, match=r"generator-1.*is damaged"):
         adapter_folders(context.run, ["generator-2", "generator-1"])
 
@@ -160,8 +158,8 @@ def test_matched_systems_wait_until_the_length_of_their_samples_is_known(scripte
         where="here",
     )
     with Run.open(tmp_path / "run", recipe) as run:
-        done = asyncio.run(hold_contest(run, contest_of_file(recipe), events=Events()))
-    assert (done["systems"], done["questions"]) == (3, 2)
+        done = asyncio.run(run_evaluation(run, evaluation_of_file(recipe), events=Events()))
+    assert (done.systems, done.questions) == (3, 2)
     assert len(engines) == 1 + 2 + 1, "the debate's model, both for the single, and the vote's again"
 
 
@@ -188,11 +186,11 @@ def test_the_price_of_a_prompt_token_is_measured_once_and_recorded(scripted, tmp
         measured.append(len(prompt_ids))
         return 0.25
 
-    monkeypatch.setattr("mada.pipeline.cast.measure_prompt_price", measure)
+    monkeypatch.setattr("mada.pipeline.evaluate.measure_prompt_price", measure)
 
     def hold(name, *, earlier=()):
         with Run.open(tmp_path / name, recipe) as run:
-            asyncio.run(hold_contest(run, contest_of_file(recipe), events=Events(), earlier=earlier))
+            asyncio.run(run_evaluation(run, evaluation_of_file(recipe), events=Events(), earlier=earlier))
             sizes = [len(one.agents[0]) for one in run.records(SCORES, Score) if one.system == "vote"]
             return sizes, EvaluationPlan.from_json(run.path(PLAN_FILE).read_text()).prompt_price
 
@@ -227,7 +225,7 @@ def held(scripted, tmp_path, adapter_files):
     def hold(reply):
         scripted(reply)
         with Run.open(tmp_path / "run", recipe) as run:
-            return asyncio.run(hold_contest(run, contest_of_file(recipe), events=Events()))
+            return asyncio.run(run_evaluation(run, evaluation_of_file(recipe), events=Events()))
 
     return hold
 
@@ -252,4 +250,4 @@ def test_inputs_may_change_while_nothing_is_answered(held, adapter_files, tmp_pa
     with pytest.raises(EngineError):
         held(failing)
     change_adapter(adapter_files, tmp_path / "adapter")
-    assert held(lambda agent, prompt, seed: "4")["questions"] == 2
+    assert held(lambda agent, prompt, seed: "4").questions == 2

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shutil
+import threading
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +17,17 @@ from mada.debate.protocol import DebateError
 from mada.debate.response import Response
 from mada.debate.transcript import Debate, Turn
 from mada.debate.window import WindowError
+from mada.digest import digest_of
 from mada.errors import DataError, EngineError, GradingError, RunError
 from mada.models.adapters import AdapterStack, Lora, save_adapter
+from mada.models.engine_agent import EngineAgent
+from mada.models.engines import EngineStatistics, ScriptedEngine
+from mada.models.engines.background import BackgroundEngine
+from mada.models.engines.choosing import Hardware
 from mada.models.loading import load_base
 from mada.recipe import Recipe
 from mada.run import Run
-from mada.team import EngineAgent, Team
+from mada.team import Team
 
 
 @dataclass
@@ -252,6 +259,98 @@ def test_a_trained_team_sits_in_its_seats_with_its_own_adapters(run_folder):
     assert first.response.text != second.response.text  # at temperature 0 only the adapters differ
 
 
+class OwnLoopEngine(ScriptedEngine):
+    """Refuses other event loops than the one it was started in, as vLLM does."""
+
+    slots, statistics = 4, EngineStatistics()
+
+    def __init__(self):
+        super().__init__(lambda request: [65, 66, 256])
+        self.loop = asyncio.get_running_loop()
+        self.closed = False
+
+    async def sample(self, *args, **options):
+        assert asyncio.get_running_loop() is self.loop
+        return await super().sample(*args, **options)
+
+    async def close(self):
+        assert asyncio.get_running_loop() is self.loop
+        self.closed = True
+
+
+@pytest.fixture
+def run_with_engine(run_folder, tmp_path):
+    """Copy the run with another `[engine]`."""
+
+    def make(**engine):
+        folder = shutil.copytree(run_folder, tmp_path / "run")
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["recipe"]["engine"] |= engine
+        manifest["recipe_digest"] = digest_of(manifest["recipe"])
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        return folder
+
+    return make
+
+
+def test_a_trained_team_uses_the_runs_vllm_in_any_event_loop(run_with_engine, monkeypatch):
+    started = []
+
+    async def start(model, **options):
+        started.append((options, OwnLoopEngine()))
+        return started[-1][1]
+
+    monkeypatch.setattr("mada.models.engines.vllm.VllmEngine.start", start)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(Hardware, "detect", lambda: Hardware(2**40, has_vllm=True))
+    folder = run_with_engine(kind="vllm", rows=7)
+    with Team.load(folder, window=900) as team:
+        assert team.base is None, "no weights are loaded here"
+        assert team.debate_sync("q") == team.debate_sync("q")
+        assert asyncio.run(team.debate("q")).last.turns[0].response.text == "bc"
+    [(options, engine)] = started
+    names = ("generator-1", "generator-2", "critic-1")
+    assert {name: options[name] for name in ("adapters", "rows", "context")} == {
+        "adapters": {name: folder / "adapters" / name for name in names},
+        "rows": 7,
+        "context": 900,
+    }
+    assert {request.agent for request in engine.requests} == set(names)
+    assert engine.closed
+
+
+def test_without_a_gpu_a_run_of_vllm_debates_on_the_local_engine(run_with_engine, caplog):
+    with Team.load(run_with_engine(kind="vllm")) as team:
+        assert team.base is not None
+    assert "vLLM, which cannot be used here" in caplog.text
+
+
+@pytest.mark.parametrize("server", [None, "http://localhost:2/v1"])
+def test_a_trained_team_uses_the_runs_server_or_the_one_that_is_given(run_with_engine, monkeypatch, server):
+    checked = []
+
+    async def check(engine):
+        checked.append(engine)
+
+    monkeypatch.setattr("mada.models.engines.openai.OpenAIEngine.check", check)
+    with Team.load(run_with_engine(url="http://localhost:1/v1", rows=3), server=server) as team:
+        assert team.base is None
+    [engine] = checked
+    assert (server or "http://localhost:1/v1") in repr(engine)
+    assert engine.slots == 3
+    assert set(engine.models.values()) >= {"generator-1", "generator-2", "critic-1"}
+
+
+def test_an_engine_that_does_not_start_leaves_no_thread():
+    async def fail():
+        raise EngineError("no memory")
+
+    before = threading.active_count()
+    with pytest.raises(EngineError, match="no memory"):
+        BackgroundEngine(fail)
+    assert threading.active_count() == before
+
+
 def test_adapters_do_what_they_did_when_they_were_saved(run_folder, model_folder):
     """A seat's likeliest reply is that of its adapter in PEFT."""
     from peft import PeftModel
@@ -294,8 +393,6 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 
 
 def test_a_recipe_of_another_mada_is_refused(run_folder, tmp_path):
-    from mada.digest import digest_of
-
     manifest = json.loads((run_folder / "manifest.json").read_text())
     manifest["recipe"]["team"]["judges"] = 3
     manifest["recipe_digest"] = digest_of(manifest["recipe"])

@@ -6,7 +6,7 @@ from factories import CHAT_TEMPLATE, byte_tokenizer, save_chat_model
 
 
 @pytest.fixture(scope="session")
-def tokenizer():
+def chat_tokenizer():
     return byte_tokenizer()
 
 

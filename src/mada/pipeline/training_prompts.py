@@ -1,28 +1,28 @@
-"""What agents are asked while they learn, and how their answers are scored: shared by screening and both trainings."""
+"""Prompts and scorer of training, which screening and both trainings share."""
 
 from collections.abc import Iterable, Sequence
 
+from mada.agents import AdaptedModel
 from mada.debate.response import Response
 from mada.debate.transcript import Role
 from mada.debate.window import WindowError, fit_debate_prompt
 from mada.grading import Grader
 from mada.grading.rewards import REWARDS, total_reward
 from mada.learning.prompts import Reward, Scorer, TrainingPrompt
+from mada.models.chat import chat_prompt, check_chat_template, opens_thinking, text_of
 from mada.models.engines import Completion
-from mada.pipeline.context import Context, Workshop
+from mada.pipeline.context import Context
 from mada.pipeline.critic_data import CriticExample
 from mada.problems import Problem
-from mada.team.agent import check_chat_template, opens_thinking
-from mada.team.encoding import chat_prompt, text_of
 
 
-def make_scorer(context: Context, shop: Workshop, grader: Grader, *, role: Role) -> Scorer:
-    """Return the function that grades a group of completions and rewards them (R1–R3).
+def make_scorer(context: Context, model: AdaptedModel, grader: Grader, *, role: Role) -> Scorer:
+    """Return the function that grades and rewards a group of completions (R1–R3).
 
-    Where the role's rule for completions cut off is `wrong`, what they say is not looked at.
+    Where the role's rule for truncated completions is `wrong`, they are wrong whatever they say.
     """
     weights = context.recipe.reward.model_dump()
-    tokenizer = shop.base.tokenizer
+    tokenizer = model.chat.tokenizer
     thinking_opened = opens_thinking(chat_prompt("", tokenizer))
     must_end = context.training(role).truncated == "wrong"
 
@@ -31,33 +31,33 @@ def make_scorer(context: Context, shop: Workshop, grader: Grader, *, role: Role)
         pairs = [(text, str(prompt.payload)) for text in texts]
         grades = await grader.grade_async(pairs, thinking_opened=thinking_opened)
         ended = [one.stop == "end" or not must_end for one in completions]
-        correct = [grade.correct and whole for grade, whole in zip(grades, ended, strict=True)]
+        correct = [grade.correct and complete for grade, complete in zip(grades, ended, strict=True)]
         lengths = [len(one.token_ids) for one in completions]
         totals = total_reward([correct], [lengths], weights=weights)[0]
         parts = {name: REWARDS[name]([correct], [lengths])[0] for name in weights}
         return [
-            Reward(float(total), right, {name: float(part[place]) for name, part in parts.items()})
-            for place, (total, right) in enumerate(zip(totals, correct, strict=True))
+            Reward(float(total), right, {name: float(part[index]) for name, part in parts.items()})
+            for index, (total, right) in enumerate(zip(totals, correct, strict=True))
         ]
 
     return score
 
 
 class TrainingPrompts:
-    """Makes training prompts that fit the window, and counts what did not fit as it was."""
+    """Makes training prompts that fit the window, and counts those left out or shortened."""
 
-    def __init__(self, context: Context, shop: Workshop) -> None:
-        check_chat_template(shop.base.tokenizer)
-        self._ids = shop.ids
+    def __init__(self, context: Context, model: AdaptedModel) -> None:
+        check_chat_template(model.chat.tokenizer)
+        self._ids = model.encode
         self._run = context.run
         self._critics = context.training("critic")
         self._prompts = context.settings.prompts
         self._reply = context.recipe.training.max_new_tokens
-        self._budget = shop.window - self._reply
+        self._budget = model.window - self._reply
         if self._budget < 1:
             raise WindowError(
                 f"replies of up to {self._reply:,} tokens leave no room for a prompt in a "
-                f"window of {shop.window:,}; lower training.max_new_tokens"
+                f"window of {model.window:,}; lower training.max_new_tokens"
             )
         self._longest = 0
         self._left_out: set[str] = set()
@@ -78,15 +78,15 @@ class TrainingPrompts:
         ids = self._ids(self._prompts.ask(problem.question))
         return TrainingPrompt(problem.id, ids, payload=problem.answer)
 
-    def critic(self, example: CriticExample, seat: str) -> TrainingPrompt:
-        """Ask the question with all generators' responses, in the seat's own order, shortened where they do not fit."""
-        responses = self._prompts.ordered(example.responses, seed=self._run.seed("order", seat, example.problem))
+    def critic(self, example: CriticExample, agent: str) -> TrainingPrompt:
+        """Ask the question with all generators' responses in the critic's own order, shortened to fit."""
+        responses = self._prompts.ordered(example.responses, seed=self._run.seed("order", agent, example.problem))
         fitted = self._fitted(example.question, responses)
         accuracy = example.accuracy(self._critics.truncated)
         return TrainingPrompt(example.problem, fitted, payload=example.reference, generator_accuracy=accuracy)
 
     def fitting(self, prompts: Iterable[TrainingPrompt]) -> list[TrainingPrompt]:
-        """Leave out and count the prompts beside which there is no room for a reply."""
+        """Return the prompts that leave room for a reply, and count the others."""
         listed = list(prompts)
         fit = [prompt for prompt in listed if 0 < len(prompt.prompt_ids) <= self._budget]
         self._left_out |= {prompt.id for prompt in listed} - {prompt.id for prompt in fit}

@@ -1,12 +1,14 @@
-"""A team: seats that debate together, and one answer in the end."""
+"""A team: generators and critics that debate a question and vote on its answer."""
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from mada.agents import DebateSettings, adapter_folders, agent_names, load_model, recipe_of
 from mada.concurrency import run_sync
 from mada.debate.prompts import Prompts, Share
 from mada.debate.protocol import Agent, check_question, check_seats, hold_debate
@@ -14,12 +16,17 @@ from mada.debate.transcript import Debate
 from mada.debate.verdict import vote
 from mada.events import Events
 from mada.grading import Grader
+from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Engine
+from mada.models.engines.choosing import Hardware
 from mada.models.loading import Base
+from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import StoredRun
 from mada.seeds import seed_for
-from mada.team.seats import Seats, recipe_of, seats_of_base, seats_of_run
-from mada.team.settings import DebateSettings
+
+_log = logging.getLogger(__name__)
+_SERVER_RETRY = 60.0
+"""Seconds after which a server that is away is an error: somebody is waiting for this one debate."""
 
 
 class Team:
@@ -29,9 +36,10 @@ class Team:
         debate = await team.debate("Calculate 64 + 57 - 38.")
         print(debate.verdict.answer)
 
-    Any agents can be its members; `load` and `untrained` fill the seats with models. `base` is the model they share,
-    where they share one. Ask as many questions at once as you like. `close` it when done, or use it with `async with`
-    (or `with`, as in a notebook): that ends `engine`, if it was given one, and the grader, if it made its own.
+    Any agents can be its members; `load` and `untrained` make them from models. `base` is the model that they share,
+    if it is in this process. Ask as many questions at once as you like. `close` it when done, or use it with
+    `async with` (or `with`, as in a notebook): that closes `engine`, if it was given one, and the grader, if it made
+    its own.
     """
 
     def __init__(
@@ -65,21 +73,34 @@ class Team:
         window: int | None = None,
         device: str = "auto",
         server: str | None = None,
+        engine: EngineSection | None = None,
     ) -> Self:
-        """Load the team that a run has trained; it debates as its recipe says, but for what is given here.
+        """Load the team that a run has trained, on the run's engine; what is given here overrides its recipe.
 
-        `server` is the address of an OpenAI-compatible server that has the base, and the adapters under their seats'
-        names; then no weights are loaded here.
+        `server` is the address of an OpenAI-compatible server that has the base, and the adapters under the agents'
+        names; then no weights are loaded here. A `device` other than auto means the local engine.
         """
         run = StoredRun.read(folder)
         recipe = recipe_of(run)
         settings = DebateSettings.of(recipe)
-        given = {"rounds": rounds, "temperature": temperature, "max_new_tokens": max_new_tokens, "window": window}
+        given = {"rounds": rounds, "temperature": temperature, "max_new_tokens": max_new_tokens}
         settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
         if share is not None:
             settings = replace(settings, prompts=replace(settings.prompts, share=share))
-        seats = seats_of_run(run, recipe, settings=settings, device=device, server=server)
-        return cls._seated(seats, rounds=settings.rounds)
+        generators = agent_names("generator", recipe.team.generators)
+        critics = agent_names("critic", recipe.team.critics)
+        check_seats(generators, critics, rounds=settings.rounds)
+        if settings.rounds == 1:
+            critics = ()  # never asked, so they need not have been trained
+        return cls._load(
+            recipe.model if window is None else recipe.model.model_copy(update={"window": window}),
+            generators,
+            critics,
+            adapters=adapter_folders(run, (*generators, *critics)),
+            settings=settings,
+            engine=_engine_section(engine or _available(recipe.engine), server=server, device=device),
+            device=device,
+        )
 
     @classmethod
     def untrained(
@@ -97,10 +118,12 @@ class Team:
         window: int | None = None,
         device: str = "auto",
         server: str | None = None,
+        engine: EngineSection | None = None,
     ) -> Self:
-        """Make a team with the bare base in every seat: what debate alone does, before any training (B1).
+        """Make a team of which every agent is the bare base: what debate alone does, before any training (B1).
 
         `server` is the address of an OpenAI-compatible server that has the model; then no weights are loaded here.
+        Without it and without an `engine`, the local engine samples.
         """
         settings = DebateSettings(
             rounds=rounds,
@@ -109,16 +132,52 @@ class Team:
             top_p=top_p,
             top_k=top_k,
             max_new_tokens=max_new_tokens,
-            window=window,
         )
-        seats = seats_of_base(
-            model, generators=generators, critics=critics, settings=settings, device=device, server=server
+        names = agent_names("generator", generators), agent_names("critic", critics)
+        check_seats(*names, rounds=rounds)
+        return cls._load(
+            ModelSection(name=model, window=window),
+            *names,
+            adapters={},
+            settings=settings,
+            engine=_engine_section(engine or EngineSection(kind="local"), server=server, device=device),
+            device=device,
         )
-        return cls._seated(seats, rounds=rounds)
 
     @classmethod
-    def _seated(cls, seats: Seats, *, rounds: int) -> Self:
-        return cls(seats.generators, seats.critics, rounds=rounds, base=seats.base, engine=seats.engine)
+    def _load(
+        cls,
+        model: ModelSection,
+        generators: Sequence[str],
+        critics: Sequence[str],
+        *,
+        adapters: Mapping[str, Path],
+        settings: DebateSettings,
+        engine: EngineSection,
+        device: str,
+    ) -> Self:
+        loaded = run_sync(
+            load_model(model, adapters, engine=engine, alone=True, log=_log.info, device=device, any_loop=True)
+        )
+
+        def agents(names: Sequence[str]) -> list[EngineAgent]:
+            return [
+                settings.agent(
+                    name,
+                    name if name in adapters else None,
+                    engine=loaded.engine,
+                    chat=loaded.chat,
+                    window=loaded.window,
+                )
+                for name in names
+            ]
+
+        try:
+            members = agents(generators), agents(critics)
+        except BaseException:
+            run_sync(loaded.engine.close())
+            raise
+        return cls(*members, rounds=settings.rounds, base=loaded.base, engine=loaded.engine)
 
     async def debate(self, question: str, *, seed: int = 0, events: Events | None = None) -> Debate:
         """Debate a question and vote. The same seed gives the same debate, whatever else is being debated."""
@@ -181,3 +240,22 @@ class Team:
 
     def __exit__(self, *_: object) -> None:
         self.close_sync()
+
+
+def _available(section: EngineSection) -> EngineSection:
+    """Return a run's `[engine]`, with another kind if it asks for vLLM and this machine cannot run it."""
+    here = Hardware.detect()
+    if section.kind != "vllm" or (here.gpu_bytes is not None and here.has_vllm):
+        return section
+    _log.warning("the run's recipe asks for vLLM, which cannot be used here; the local engine is used instead")
+    return section.model_copy(update={"kind": "local"})
+
+
+def _engine_section(section: EngineSection, *, server: str | None, device: str) -> EngineSection:
+    """Return a team's engine: a server or a device that the caller names overrides the recipe's `[engine]`."""
+    changes: dict[str, object] = {"retry_for": min(section.retry_for, _SERVER_RETRY)}
+    if server is not None:
+        changes |= {"kind": "openai", "url": server}
+    elif device != "auto":
+        changes |= {"kind": "local", "url": None}
+    return section.model_copy(update=changes)

@@ -1,12 +1,12 @@
-"""Engines, chosen and made as a recipe wants them; those other than our own are imported only when wanted."""
+"""Engines as a recipe's `[engine]` asks for them. vLLM and the server's client are imported only when needed."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mada.models.adapters import AdapterStack, Lora
-from mada.models.engines import PacedEngine
 from mada.models.engines.choosing import EngineChoice, Hardware, choose_engine, rows_that_fit
+from mada.models.engines.engine import PacedEngine
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import ChatModel, load_config
 from mada.models.memory import DEFAULT_ROWS, count_parameters
@@ -15,34 +15,31 @@ from mada.recipe.sections import EngineSection, ModelSection
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Log = Callable[[str], None]
-"""Takes a message for the user."""
-
-
-def ignored(text: str) -> None:
-    """Drop the message."""
-
-
-ROWS_OF_VLLM = 256
-SLOTS_OF_A_SERVER = 64
+VLLM_ROWS = 256
+SERVER_REQUESTS = 64
 """Completions of vLLM, and requests to a server, at the same time where a recipe names no number of rows."""
 
+Log = Callable[[str], None]
+"""Told in a sentence what is worth knowing about the engine."""
 
-def chosen_engine(section: EngineSection, model: ModelSection, *, window: int, alone: bool, log: Log) -> EngineChoice:
-    """Choose an engine for a model; log a choice that is not the default."""
+
+def choose_model_engine(
+    section: EngineSection, model: ModelSection, *, window: int, alone: bool, log: Log | None = None
+) -> EngineChoice:
+    """Choose the engine for a model, and log the choice unless it is obvious."""
     config = load_config(model.name, revision=model.revision)
 
     def parameters() -> int:
         return count_parameters(model.name, lora=Lora(), agents=0, revision=model.revision).base
 
     choice = choose_engine(section.kind, config, window=window, parameters=parameters, url=section.url, alone=alone)
-    if choice.should_log:
-        # Nothing can be said while it starts: the event loop stands still.
+    if log is not None and choice.should_log:
+        # Now, for the event loop does not run while vLLM starts.
         log(f"{choice}; it starts in a minute or two" if choice.kind == "vllm" else str(choice))
     return choice
 
 
-def local_engine(
+def start_local(
     section: EngineSection,
     model: "PreTrainedModel",
     stack: AdapterStack | None,
@@ -51,7 +48,7 @@ def local_engine(
     alone: bool,
     log: Log,
 ) -> LocalEngine:
-    """Make our own engine. Log when it has far fewer rows than an empty GPU would hold: sampling is slow then."""
+    """Start a local engine; log if far fewer rows fit than on an empty GPU, because sampling will then be slow."""
     engine = LocalEngine(model, stack, context=window, rows=section.rows, alone=alone)
     gpu_bytes = Hardware.detect().gpu_bytes if model.device.type == "cuda" else None
     if gpu_bytes is not None:
@@ -68,44 +65,40 @@ def local_engine(
     return engine
 
 
-def weights_of(model: ModelSection) -> str:
-    """Return what a run's manifest calls a model's weights."""
-    return f"weights of {model.name}{f'@{model.revision}' if model.revision else ''}"
-
-
-async def start_engine(
-    choice: EngineChoice,
+async def start_vllm(
     section: EngineSection,
     model: ModelSection,
     *,
-    chat: ChatModel,
     window: int,
     stack: AdapterStack | None = None,
     adapters: Mapping[str, Path] | None = None,
 ) -> PacedEngine:
-    """Start vLLM, or reach a server. Adapters are a learner's stack, or folders by the names that agents ask for."""
-    if choice.kind == "vllm":
-        from mada.models.engines.vllm import VllmEngine
+    """Start vLLM with the adapters of a learner's stack, or of folders by the names that agents ask for."""
+    from mada.models.engines.vllm import VllmEngine
 
-        return await VllmEngine.start(
-            model.name,
-            revision=model.revision,
-            dtype=model.dtype,
-            stack=stack,
-            adapters=adapters,
-            context=window,
-            rows=section.rows or ROWS_OF_VLLM,
-        )
+    return await VllmEngine.start(
+        model.name,
+        revision=model.revision,
+        dtype=model.dtype,
+        stack=stack,
+        adapters=adapters,
+        context=window,
+        rows=section.rows or VLLM_ROWS,
+    )
+
+
+async def connect(
+    section: EngineSection, model: ModelSection, *, chat: ChatModel, adapters: Mapping[str, Path]
+) -> PacedEngine:
+    """Connect to a server that has the base, and each adapter under the name of its folder."""
     from mada.models.engines.openai import OpenAIEngine
 
-    # A server knows an adapter by the name of its seat, which is the name of its folder.
-    names = {agent: folder.name for agent, folder in (adapters or {}).items()}
     assert section.url is not None
     engine = OpenAIEngine(
         section.url,
-        models={None: model.name, **names},
+        models={None: model.name, **{agent: folder.name for agent, folder in adapters.items()}},
         tokenizer=chat.tokenizer,
-        slots=section.rows or SLOTS_OF_A_SERVER,
+        slots=section.rows or SERVER_REQUESTS,
         timeout=section.timeout,
         retry_for=section.retry_for,
     )

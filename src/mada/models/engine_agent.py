@@ -1,8 +1,4 @@
-"""An agent that speaks through an engine: prompt text, chat template, tokens, completion, response.
-
-The steps are functions of their own, because training stages put the same prompts to the same models: whatever is
-sampled in training must look to the model exactly as it will in a debate.
-"""
+"""An agent on an engine: prompt text, chat template, tokens, completion, response."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,17 +9,16 @@ from mada.debate.prompts import Prompts
 from mada.debate.response import Response
 from mada.debate.transcript import Turn
 from mada.debate.window import FittedPrompt, WindowError, fit_debate_prompt
-from mada.errors import ModelError
 from mada.grading.extraction import THINKING_OPENS, extract_answer
+from mada.models.chat import check_chat_template, encode_in_thread, encoder_of, opens_thinking, text_of
 from mada.models.engines import Completion, Engine, Sampling
-from mada.team.encoding import aside, encoder_of, text_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
 class EngineAgent:
-    """A seat filled by an adapter of an engine, or by the bare base when `adapter` is `None` (I4).
+    """An agent that samples from an adapter of an engine, or from the bare base when `adapter` is `None` (I4).
 
     `window` is the longest row, reply included; a prompt gets what `sampling.max_tokens` leaves of it. The seed of
     `sampling` is not used: every turn has its own.
@@ -58,7 +53,7 @@ class EngineAgent:
     async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
         """Sample one reply to the question, or to the question and what others said."""
         seen = self.prompts.ordered(seen, seed=seed)
-        fitted, (rendered, ids) = await aside(
+        fitted, (rendered, ids) = await encode_in_thread(
             lambda: self._encoded(question, seen), characters=len(question) + sum(len(one.text) for one in seen)
         )
         [completion] = await self._engine.sample(self.adapter, ids, replace(self.sampling, seed=seed))
@@ -96,38 +91,24 @@ class EngineAgent:
         return len(self._encoder.encode(text)[1])
 
 
-def opens_thinking(rendered: str) -> bool:
-    """Whether a rendered prompt ends inside a thinking block, as some chat templates make it."""
-    return rendered.rstrip().endswith(THINKING_OPENS)
-
-
 def response_of(
     completion: Completion, tokenizer: "PreTrainedTokenizerBase", *, thinking_opened: bool, keep_tokens: bool = False
 ) -> Response:
     """Turn sampled tokens into a response.
 
-    Where the prompt opened the thinking block, the text begins with that opening: whoever reads the response without
-    its prompt, the next round above all, can then tell thinking from conclusion. `keep_tokens` keeps the token ids and
-    log-probabilities too, which make records many times as large.
+    Where the prompt opened the thinking block, the text begins with that opening, so that the next round, which does
+    not see the prompt, can tell thinking from conclusion. `keep_tokens` keeps token ids and log-probabilities too,
+    which make records many times as large.
     """
     text = text_of(completion.token_ids, tokenizer)
     return Response(
         text=f"{THINKING_OPENS}\n{text}" if thinking_opened else text,
-        # What a server filtered or gave up is no answer, whatever is in it.
+        # A reply that a server filtered or gave up has no answer, whatever it says.
         answer=None if completion.stop == "failed" else extract_answer(text, thinking_opened=thinking_opened),
         token_count=len(completion.token_ids),
         stop=completion.stop,
         token_ids=completion.token_ids if keep_tokens else None,
         log_probs=completion.log_probs if keep_tokens else None,
-        # Three places: sums depend on the batch in their last digits, and a record should not.
+        # Three decimals: the last digits of sums depend on the batch, and a record should not.
         mean_log_prob=round(fmean(completion.log_probs), 3) if completion.log_probs else None,
     )
-
-
-def check_chat_template(tokenizer: "PreTrainedTokenizerBase") -> None:
-    """Refuse a model that does not say how it is spoken to."""
-    if not tokenizer.chat_template:
-        raise ModelError(
-            f"{tokenizer.name_or_path or 'the model'}: its tokenizer has no chat template, so it is no chat model; "
-            "use an instruction-tuned model, or set chat_template in its tokenizer_config.json"
-        )

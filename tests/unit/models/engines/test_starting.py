@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mada.models.engines.choosing import Hardware
+from mada.models.engines.starting import choose_model_engine, start_local
 from mada.models.loading import load_config
 from mada.models.memory import cache_bytes_per_token
-from mada.pipeline.engines import chosen_engine, local_engine
 from mada.recipe.sections import EngineSection, ModelSection
 
 
@@ -24,7 +24,9 @@ from mada.recipe.sections import EngineSection, ModelSection
 def test_what_is_no_matter_of_course_is_said_before_it_starts(monkeypatch, around, says):
     monkeypatch.setattr(Hardware, "detect", classmethod(lambda cls: around))
     said = []
-    choice = chosen_engine(EngineSection(), ModelSection(name="mada-nano"), window=1024, alone=False, log=said.append)
+    choice = choose_model_engine(
+        EngineSection(), ModelSection(name="mada-nano"), window=1024, alone=False, log=said.append
+    )
     assert [text.startswith(start) for text, start in zip(said, says, strict=True)] == [True] * len(says)
     assert all(text.endswith("; it starts in a minute or two") == (choice.kind == "vllm") for text in said)
 
@@ -48,10 +50,12 @@ def test_rows_that_are_missing_are_noted(monkeypatch, dtype, slots, rows, notes)
     parameters = 5 * row
     memory = int(100 * row / 0.4) + 1 + 2 * parameters
     monkeypatch.setattr(Hardware, "detect", classmethod(lambda cls: Hardware(memory, has_vllm=False)))
-    monkeypatch.setattr("mada.pipeline.engines.LocalEngine", lambda *args, **options: SimpleNamespace(slots=slots))
+    monkeypatch.setattr(
+        "mada.models.engines.starting.LocalEngine", lambda *args, **options: SimpleNamespace(slots=slots)
+    )
     model: Any = SimpleNamespace(
         device=torch.device("cuda"), dtype=dtype, config=config, num_parameters=lambda: parameters
     )
     said = []
-    local_engine(EngineSection(rows=rows), model, None, window=64, alone=False, log=said.append)
+    start_local(EngineSection(rows=rows), model, None, window=64, alone=False, log=said.append)
     assert said == [f"only {slots} rows fit, because something else holds memory of the GPU"] * notes
