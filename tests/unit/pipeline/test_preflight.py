@@ -3,9 +3,9 @@
 import pytest
 
 from mada.errors import DataError, RecipeError
-from mada.pipeline.stages import stage_names
 from mada.pipeline.plan import Device
 from mada.pipeline.preflight import check_recipe, find_mistakes
+from mada.pipeline.stages import stage_names
 from mada.problems import load_problems
 
 
