@@ -1,9 +1,9 @@
 """Pages of debates whose outcomes are known, opened from disk by the Chromium that is installed."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
@@ -13,10 +13,11 @@ from mada.debate.response import Response
 from mada.debate.transcript import Debate, Turn, Verdict, Votes
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score, Transcript
+from mada.evaluation.scores import Transcript
 from mada.report.document import Cell, Column, Section, Shade, Table, paragraph, row
 from mada.report.page.debates import packed
 from mada.report.page.page import write_page
+from scores import score_of
 
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -45,18 +46,6 @@ SECTION = Section(
 )
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A run as far as packing needs it."""
-
-    title: str
-    grid: Grid
-    debates: tuple[Transcript, ...]
-
-    def transcripts(self) -> Iterator[Transcript]:
-        return iter(self.debates)
-
-
 def held(system, place, answers, *, question, agents=(GENERATORS, CRITICS), prefix="", groups=None):
     """A debate with these answers, and its score; groups number the generators' answers where they are no numbers."""
     benchmark, seed, problem = place
@@ -78,21 +67,19 @@ def held(system, place, answers, *, question, agents=(GENERATORS, CRITICS), pref
     tie = len(votes) > 1 and votes[0][1] == votes[1][1]
     first = max(set(answers[0]), key=answers[0].count)
     verdict = Verdict(votes[0][0], tuple(Votes(*vote) for vote in votes), tie=tie, unanswered=answers[-1].count(None))
-    score = Score(
-        *(system, benchmark, seed, problem),
-        agents=agents,
+    score = score_of(
+        system,
+        [[answer == "42" for answer in given] for given in answers],
+        benchmark=benchmark,
+        seed=seed,
+        problem=problem,
+        tokens=120,
+        prompts=60,
         answers=answers,
-        groups=(groups, groups)
-        if groups
-        else tuple(tuple(answer and int(answer) for answer in given) for given in answers),
-        correct=tuple(tuple(answer == "42" for answer in given) for given in answers),
+        groups=(groups, groups) if groups else tuple(map(_numbers, answers)),
         verdict_correct=verdict.answer == "42",
         first_vote_correct=first == "42",
         tie=tie,
-        tokens=tuple((120,) * len(given) for given in answers),
-        prompts=tuple((60,) * len(given) for given in answers),
-        truncated=0,
-        shortened=0,
     )
     return Transcript(system, benchmark, seed, problem, "42", debate.with_verdict(verdict)), score
 
@@ -109,9 +96,10 @@ def plan_of(*names, titles=None):
     return EvaluationPlan(systems=tuple(systems), reference=names[0])
 
 
-def kept(title, plan, pairs):
+def kept(title, plan, pairs) -> Any:
+    """A run as far as packing needs it."""
     transcripts, scores = zip(*pairs, strict=True)
-    return Kept(title, Grid.of(scores, plan), tuple(transcripts))
+    return SimpleNamespace(title=title, grid=Grid.of(scores, plan), transcripts=lambda: iter(transcripts))
 
 
 def written(folder, sources, *, title="A run", lead="Which run this is."):

@@ -15,6 +15,7 @@ from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.report.publishing import report_markdown
 from mada.run import Run
+from scores import score_of
 
 PLAN = EvaluationPlan(
     systems=(
@@ -33,24 +34,7 @@ class Recipe(BaseModel):
 
 
 def score(system, seed, problem, right):
-    rounds = 2 if system == "mada" else 1
-    return Score(
-        system=system,
-        benchmark="easy",
-        seed=seed,
-        problem=problem,
-        agents=(("g",), ("c",))[:rounds],
-        answers=(("1",),) * rounds,
-        groups=((0,),) * rounds,
-        correct=((right,),) * rounds,
-        verdict_correct=right,
-        first_vote_correct=right,
-        tie=False,
-        tokens=((50,),) * rounds,
-        prompts=((5,),) * rounds,
-        truncated=0,
-        shortened=0,
-    )
+    return score_of(system, [[right]] * (2 if system == "mada" else 1), seed=seed, problem=problem)
 
 
 SCORES = [

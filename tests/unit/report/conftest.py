@@ -1,5 +1,7 @@
 """A tiny evaluation whose numbers are known: two seeds, two benchmarks of two problems, three systems."""
 
+from dataclasses import replace
+
 import pytest
 from pydantic import BaseModel
 
@@ -8,12 +10,13 @@ from mada.debate.transcript import Debate, Turn
 from mada.evaluation.effort import Effort
 from mada.evaluation.grid import Grid, LeftOut
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score, Transcript
+from mada.evaluation.scores import Transcript
 from mada.report.document import Cell, Code, Column, Figure, Heading, Listing, Section, Shade, Strong, Table, row
 from mada.report.document import paragraph as prose
 from mada.report.forms.markdown import table_markdown
 from mada.report.reading import Source
 from mada.run import Run
+from scores import score_of
 
 HOSTILE = "```\n</details><script>alert(1)</script>\n# Results\n| a | b |\x1b[2J"
 PLACES = [(benchmark, seed, problem) for seed in (0, 1) for benchmark in ("arithmetic", "algebra") for problem in "pq"]
@@ -33,26 +36,9 @@ def plan():
 
 
 def score(system, place, *rounds):
-    """A score of rounds of verdicts; a vote is right when more than half of a round is."""
     benchmark, seed, problem = place
-    shares = [sum(verdicts) / len(verdicts) for verdicts in rounds]
-    return Score(
-        system=system,
-        benchmark=benchmark,
-        seed=seed,
-        problem=problem,
-        agents=(("g",) * len(rounds[0]), *[("c-1", "c|2")] * (len(rounds) - 1)),
-        answers=tuple(tuple("4" if right else "5" for right in verdicts) for verdicts in rounds),
-        groups=tuple(tuple(0 if right else 1 for right in verdicts) for verdicts in rounds),
-        correct=tuple(tuple(bool(right) for right in verdicts) for verdicts in rounds),
-        verdict_correct=shares[-1] > 0.5,
-        first_vote_correct=shares[0] > 0.5,
-        tie=False,
-        tokens=tuple((300,) * len(verdicts) for verdicts in rounds),
-        prompts=tuple((50,) * len(verdicts) for verdicts in rounds),
-        truncated=0,
-        shortened=0,
-    )
+    given = score_of(system, rounds, benchmark=benchmark, seed=seed, problem=problem, tokens=300, prompts=50)
+    return replace(given, agents=(given.agents[0], *[("c-1", "c|2")] * (len(rounds) - 1)))
 
 
 @pytest.fixture

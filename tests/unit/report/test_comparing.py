@@ -17,6 +17,7 @@ from mada.report.publishing import distinct_titles, publish_comparison
 from mada.report.reading import Source
 from mada.run import Run, StoredRun
 from mada.run.environment import Commit, Gpu, Hardware
+from scores import score_of
 
 SYSTEMS = (
     PlannedSystem(name="single", title="one agent", generators=("g",)),
@@ -46,26 +47,9 @@ def known_surroundings(monkeypatch):
 
 
 def score(system, seed, problem, right, *, benchmark="easy"):
-    """A score of one answer; before the verdict of a debate stands the opposite vote of its first round."""
-    rounds = 2 if system == "debate" else 1
-    verdicts = (not right, right)[-rounds:]
-    return Score(
-        system=system,
-        benchmark=benchmark,
-        seed=seed,
-        problem=problem,
-        agents=(("g",), ("c",))[:rounds],
-        answers=tuple(("1" if verdict else "2",) for verdict in verdicts),
-        groups=tuple((0 if verdict else 1,) for verdict in verdicts),
-        correct=tuple((verdict,) for verdict in verdicts),
-        verdict_correct=right,
-        first_vote_correct=verdicts[0],
-        tie=False,
-        tokens=((1_000,),) * rounds,
-        prompts=((5,),) * rounds,
-        truncated=0,
-        shortened=0,
-    )
+    """A score of one answer; the first vote of a debate is the opposite of its verdict."""
+    rounds = [[not right], [right]] if system == "debate" else [[right]]
+    return score_of(system, rounds, benchmark=benchmark, seed=seed, problem=problem, tokens=1_000 // len(rounds))
 
 
 @pytest.fixture

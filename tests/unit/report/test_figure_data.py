@@ -16,7 +16,6 @@ from mada.evaluation.analysis import against_reference
 from mada.evaluation.grid import Grid, LeftOut
 from mada.evaluation.ledger import Transitions
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score
 from mada.report.figures.advantages import BINS, advantages_figure, histogram, histogram_edges
 from mada.report.figures.debates import RightCount, critics_figure, flow_figure
 from mada.report.figures.pairs import pairs_figure
@@ -27,6 +26,7 @@ from mada.report.reading import Source
 from mada.report.training import RolloutPoint, ValidationPoint, smoothed
 from mada.run import Run
 from mada.run.environment import Commit
+from scores import score_of
 
 
 class Critics(BaseModel):
@@ -221,10 +221,6 @@ def test_training_is_read_from_both_records_with_the_kept_adapter_marked(source)
     )
 
 
-def test_nobody_trained(source):
-    assert training_figure([source()]) is None
-
-
 def test_the_flow_of_votes(source, grid):
     figure = flow_figure([source(grid)])
     assert figure is not None
@@ -246,32 +242,11 @@ def test_a_flow_has_a_step_per_round_after_the_first(source, grid):
         ([0, 0, 0], [0, 0], [1, 1]),
         ([1, 1, 1], [1, 1], [1, 1]),
     ]
-    long = Grid.of([held(f"p{place}", verdicts) for place, verdicts in enumerate(rounds)], plan)
+    long = Grid.of([score_of("long", verdicts, problem=f"p{number}") for number, verdicts in enumerate(rounds)], plan)
     figure = flow_figure([source(grid, title="a"), source(long, title="b")])
     assert figure is not None
     assert [(flow.run, flow.title) for flow in figure.flows] == [("a", "3 debate"), ("b", "4 long")]
     assert figure.flows[1].steps == (Transitions(0.5, 0.0, 0.25, 0.25), Transitions(0.5, 0.25, 0.25, 0.0))
-
-
-def held(problem, rounds):
-    """A debate of these rounds, whatever it cost."""
-    return Score(
-        system="long",
-        benchmark="arithmetic",
-        seed=0,
-        problem=problem,
-        agents=(("g",) * 3, ("c-1", "c|2"), ("c-1", "c|2")),
-        answers=tuple(tuple("4" if right else "5" for right in verdicts) for verdicts in rounds),
-        groups=tuple(tuple(0 if right else 1 for right in verdicts) for verdicts in rounds),
-        correct=tuple(tuple(bool(right) for right in verdicts) for verdicts in rounds),
-        verdict_correct=bool(rounds[-1][0]),
-        first_vote_correct=sum(rounds[0]) > 1,
-        tie=False,
-        tokens=tuple((300,) * len(verdicts) for verdicts in rounds),
-        prompts=tuple((50,) * len(verdicts) for verdicts in rounds),
-        truncated=0,
-        shortened=0,
-    )
 
 
 def test_critics_by_right_generators(source, grid):
@@ -405,8 +380,3 @@ def test_all_figures_in_their_order(source, grid):
     write_lines(trained, "critics/credits.jsonl", [credit([1.0], [0.0])])
     names = [figure.name for figure in figures_of([trained])]
     assert names == ["parameters", "tokens", "training", "flow", "critics", "advantages", "pairs"]
-
-
-def test_a_run_that_has_just_begun_has_none(source):
-    assert figures_of([source()]) == []
-    assert figures_of([]) == []

@@ -1,4 +1,4 @@
-"""Figures as files: whatever a figure shows, it is drawn without a warning (they are errors here), twice the same."""
+"""Figures as files, and untrusted titles as labels: drawn without a warning (an error here), twice the same."""
 
 import re
 import subprocess
@@ -13,6 +13,7 @@ from mada.evaluation.ledger import Transitions
 from mada.evaluation.statistics import Comparison
 from mada.report.figures.advantages import AdvantageCounts, AdvantagesFigure
 from mada.report.figures.debates import CriticsFigure, Flow, FlowFigure, RightCount, RightCounts
+from mada.report.figures.drawing import UNKNOWN, plain, shortened, wrapped
 from mada.report.figures.pairs import PairsFigure
 from mada.report.figures.points import (
     ParametersFigure,
@@ -222,3 +223,43 @@ def test_costs_far_apart_have_a_logarithmic_axis_with_a_place_for_nothing():
 )
 def test_counts_on_axes(count, text):
     assert axis_count(count) == text
+
+
+def test_a_dollar_is_a_dollar():
+    assert plain(r"$\frac{1}{2}$") == r"\$\frac{1}{2}\$"
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("a\nb\tc\x00\x1b[2J", "a b c [2J"),
+        ("模型 7B", f"{UNKNOWN}{UNKNOWN} 7B"),
+        ("\u202eright to left", "right to left"),
+        ("half a pair \ud800", f"half a pair {UNKNOWN}"),
+        ("ünïcödé −5 … ★", "ünïcödé −5 … ★"),
+        ("", ""),
+    ],
+)
+def test_letters_that_cannot_be_drawn_or_do_something(text, letters):
+    assert plain(text) == letters
+
+
+def test_shortened_to_a_width():
+    assert shortened("twelve chars", 12) == "twelve chars"
+    assert shortened("twelve chars more", 12) == "twelve char…"
+    assert shortened("a $ at the end", 4) == r"a \$…"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one agent", "one agent"),
+        ("trained vote at MADA's tokens", "trained vote at\nMADA's tokens"),
+        ("generators, trained", "generators,\ntrained"),
+        ("x" * 50, "x" * 17 + "…"),
+        ("one two three four five six seven eight nine", "one two three four\nfive six seven…"),
+        ("", ""),
+    ],
+)
+def test_wrapped_into_lines_of_like_length(text, lines):
+    assert wrapped(text, 18) == lines

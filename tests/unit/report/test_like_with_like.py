@@ -19,6 +19,7 @@ from mada.report.figures.points import parameters_figure, tokens_figure
 from mada.report.paper import paper_tables
 from mada.report.publishing import sections_of
 from mada.report.sections.results import headline_sentence
+from scores import score_of
 
 VOTE = PlannedSystem(name="vote", title="vote", generators=("g",) * 3, matched_to="debate", parameters=0)
 DEBATE = PlannedSystem(
@@ -30,25 +31,12 @@ ACCURACIES = {"verdict", "mean", "accuracy", "average", "one", "two"}
 
 
 @pytest.fixture
-def staged(scores):
+def staged():
     def score(system, benchmark, seed, problem):
         won = problem < RIGHT[system.name]
         rounds = [(won, won, False)[: len(system.generators)]] * system.rounds
-        return replace(
-            scores[0],
-            system=system.name,
-            benchmark=benchmark,
-            seed=seed,
-            problem=str(problem),
-            agents=tuple((("g",) * 3, ("c",) * 3)[place][: len(one)] for place, one in enumerate(rounds)),
-            answers=tuple(tuple("4" if right else "5" for right in one) for one in rounds),
-            groups=tuple(tuple(0 if right else 1 for right in one) for one in rounds),
-            correct=tuple(rounds),
-            verdict_correct=won,
-            first_vote_correct=won,
-            tokens=tuple((100,) * len(one) for one in rounds),
-            prompts=tuple((10,) * len(one) for one in rounds),
-        )
+        at = {"benchmark": benchmark, "seed": seed, "problem": str(problem)}
+        return score_of(system.name, rounds, **at, tokens=100, prompts=10)
 
     systems = (VOTE, THIRD, DEBATE)
     given = [

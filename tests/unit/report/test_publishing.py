@@ -2,7 +2,6 @@
 
 import errno
 import html
-import json
 import re
 import shutil
 import subprocess
@@ -190,19 +189,6 @@ def test_a_run_that_has_just_begun(make):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_training_without_an_evaluation(make):
-    run = make()
-    lines = [{"step": step, "agent": "a", "accuracy": right, "length": 9.0, "is_best": True} for step, right in
-             ((0, 0.25), (8, 0.5))]  # fmt: skip
-    (run.folder / "generators").mkdir()
-    (run.folder / "generators" / "validation.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    assert str(publish_run(run)) == "1 table, 1 figure, 0 debates"
-    page = page_of(run)
-    assert section_titles(page) == ["Results", "Training", "How it was run", "Recipe and manifest"]
-    assert '<td class="number">25.0</td><td class="number">50.0</td><td class="number">+25.0</td>' in page
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_of_an_evaluation_that_goes_on_whole_seeds_are_shown_and_the_others_named(make, plan, scores, transcripts):
     last = [one for one in scores if (one.system, one.seed) == ("vote", 1)][-1]
     run = make(plan, [one for one in scores if one is not last], transcripts)
@@ -215,16 +201,6 @@ def test_of_an_evaluation_that_goes_on_whole_seeds_are_shown_and_the_others_name
         "one agent: 25.0 % of its verdicts are right; the strongest other system, “vote | of 4”, has +25.0 points."
         in page
     )
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_of_an_evaluation_whose_reference_has_finished_no_seed_there_are_no_numbers(make, plan, scores, transcripts):
-    begun = [one for one in scores if one.system != plan.reference or one.problem != scores[0].problem]
-    run = make(plan, begun, transcripts)
-    assert publish_run(run) == Published(run.folder / "report.html", run.folder / "report.md", 0, 0, 0)
-    page = page_of(run)
-    assert section_titles(page) == ["Not finished", "How it was run", "Recipe and manifest"]
-    assert "seeds 0, 1 are left out" in page
 
 
 @pytest.mark.usefixtures("undrawn")

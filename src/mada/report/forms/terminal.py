@@ -4,7 +4,8 @@ A terminal that is too narrow gets the columns in several tables, each with the 
 group stay together where that is possible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mada.report.document import Cell, Colour, Column, Shade, Table
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.style import Style
     from rich.table import Table as RichTable
-    from rich.text import Text
 
 LONGEST_TITLE, SHORT_TITLE = 34, 24
 """Wider text is folded, so that numbers keep their room; still shorter where that makes fewer tables."""
@@ -49,89 +49,75 @@ def table_text(table: Table) -> str:
 
     from rich.console import Console
 
-    console = Console(file=StringIO(), width=_WIDEST_TEXT, color_system=None, force_terminal=False)
-    print_table(table, console)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+    file = StringIO()
+    print_table(table, Console(file=file, width=_WIDEST_TEXT, color_system=None, force_terminal=False))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def terminal_tables(table: Table, *, width: int) -> "list[RichTable]":
     """Return the table for a terminal: one if it fits, or several with the first column in front of each."""
     ways = [(_parts(table, width=width, longest=longest), longest) for longest in (LONGEST_TITLE, SHORT_TITLE)]
     parts, longest = min(ways, key=lambda way: len(way[0]))
-    return [_part(table, places, longest=longest) for places in parts]
+    return [_part(table, indices, longest=longest) for indices in parts]
 
 
 def _parts(table: Table, *, width: int, longest: int) -> list[list[int]]:
-    """Return the columns of each part by their places."""
-    widths = [_column_width(table, place, longest=longest) + _GAP for place in range(len(table.columns))]
+    """Return the indices of the columns of each part."""
+    widths = [_column_width(table, index, longest=longest) + _GAP for index in range(len(table.columns))]
     parts = [[0]]
-    for bound in _bound(table.columns):
-        wanted = sum(widths[place] for place in bound)
-        together = [bound] if widths[0] + wanted - _GAP <= width else [[place] for place in bound]
-        for places in together:
-            taken = sum(widths[place] for place in [*parts[-1], *places]) - _GAP
+    for group in _groups(table.columns):
+        fits = widths[0] + sum(widths[index] for index in group) - _GAP <= width
+        for indices in [group] if fits else [[index] for index in group]:
+            taken = sum(widths[index] for index in [*parts[-1], *indices]) - _GAP
             if len(parts[-1]) > 1 and taken > width:
                 parts.append([0])
-            parts[-1] += places
+            parts[-1] += indices
     return parts
 
 
-def _bound(columns: Sequence[Column]) -> list[list[int]]:
-    """Return the places of columns that should stay together, since they are a group; the first one is in all parts."""
-    found: list[list[int]] = []
-    for place in range(1, len(columns)):
-        group = columns[place].group
-        if found and group and columns[place - 1].group == group:
-            found[-1].append(place)
-        else:
-            found.append([place])
-    return found
+def _groups(columns: Sequence[Column]) -> Iterator[list[int]]:
+    """Yield the indices of columns that should stay together; the first column is in all parts."""
+    # Columns without a group are alone.
+    for _, group in groupby(range(1, len(columns)), key=lambda index: columns[index].group or index):
+        yield list(group)
 
 
-def _column_width(table: Table, place: int, *, longest: int) -> int:
+def _column_width(table: Table, index: int, *, longest: int) -> int:
     from rich.cells import cell_len
 
-    lines = [*_heading_lines(table.columns[place]), *_texts(table, place)]
-    widest = max(map(cell_len, lines), default=0)
-    return min(widest, longest) if _folds(table, place) else widest
+    widest = max(map(cell_len, [*_heading_lines(table.columns[index]), *_texts(table, index)]), default=0)
+    return min(widest, longest) if _is_folded(table, index) else widest
 
 
-def _folds(table: Table, place: int) -> bool:
-    return place == 0 or table.columns[place].kind == "text"
+def _is_folded(table: Table, index: int) -> bool:
+    return index == 0 or table.columns[index].kind == "text"
 
 
 def _heading_lines(column: Column) -> list[str]:
-    """Return a heading, below the name of its group where it has one."""
     return [printable(text) for text in (column.group, column.heading) if text]
 
 
-def _texts(table: Table, place: int) -> list[str]:
-    """Return a column's cells with their stars; numbers without any keep room for them, to stand under the others."""
+def _texts(table: Table, index: int) -> list[str]:
+    """Return a column's cells with their stars; numbers without any keep room for them, to be aligned."""
     from rich.cells import cell_len
 
-    cells = [row[place] for row in table.rows]
-    starred = [_starred(cell) for cell in cells]
-    if table.columns[place].kind == "text":
-        return starred
-    widest = max(map(cell_len, starred), default=0)
-    most = max((_room_for_stars(cell) for cell in cells), default=0)
-    # Words such as `reference` need not leave room, where that would make the column wider.
+    def room(cell: Cell) -> int:
+        return len(cell.stars) + 1 if cell.stars else 0
+
+    cells = [row[index] for row in table.rows]
+    texts = [printable(cell.text) + (f" {printable(cell.stars)}" if cell.stars else "") for cell in cells]
+    if table.columns[index].kind == "text":
+        return texts
+    widest, most = max(map(cell_len, texts), default=0), max(map(room, cells), default=0)
+    # Words such as `reference` need not leave room where that would make the column wider.
     return [
-        text + " " * min(most - _room_for_stars(cell), widest - cell_len(text))
-        for cell, text in zip(cells, starred, strict=True)
+        text + " " * min(most - room(cell), widest - cell_len(text)) for cell, text in zip(cells, texts, strict=True)
     ]
 
 
-def _starred(cell: Cell) -> str:
-    return f"{printable(cell.text)} {printable(cell.stars)}" if cell.stars else printable(cell.text)
-
-
-def _room_for_stars(cell: Cell) -> int:
-    return len(cell.stars) + 1 if cell.stars else 0
-
-
-def _part(table: Table, places: Sequence[int], *, longest: int) -> "RichTable":
+def _part(table: Table, indices: Sequence[int], *, longest: int) -> "RichTable":
     from rich.box import Box
+    from rich.cells import cell_len
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -139,38 +125,27 @@ def _part(table: Table, places: Sequence[int], *, longest: int) -> "RichTable":
     rules = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
     shown = RichTable(box=rules, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     columns: list[list[Text]] = []
-    for place in places:
-        lines = _heading_lines(table.columns[place])
-        if _folds(table, place):
-            width = 0
-            shown.add_column(Text("\n".join(lines)), max_width=longest, overflow="fold", vertical="top")
+    for index in indices:
+        # Numbers are aligned here, since rich would strip the room for stars.
+        width = 0 if _is_folded(table, index) else _column_width(table, index, longest=longest)
+        heading, *cells = (
+            [" " * (width - cell_len(line)) + line for line in lines]
+            for lines in (_heading_lines(table.columns[index]), *([text] for text in _texts(table, index)))
+        )
+        if _is_folded(table, index):
+            shown.add_column(Text("\n".join(heading)), max_width=longest, overflow="fold", vertical="top")
         else:
-            # Aligned here, since rich would take the room for stars away.
-            width = _column_width(table, place, longest=longest)
-            shown.add_column(Text("\n".join(_at_the_right(line, width) for line in lines)), no_wrap=True)
-        columns.append(_shaded(table, place, width=width))
-    rows = iter(list(zip(*columns, strict=True)))
+            shown.add_column(Text("\n".join(heading)), no_wrap=True)
+        shades = (row[index].shade for row in table.rows)
+        columns.append(
+            [Text(text, style=_style(shade) if shade else "") for (text,), shade in zip(cells, shades, strict=True)]
+        )
+    rows = zip(*columns, strict=True)
     for group in table.groups:
         for _ in group:
             shown.add_row(*next(rows))
         shown.add_section()
     return shown
-
-
-def _at_the_right(text: str, width: int) -> str:
-    from rich.cells import cell_len
-
-    return " " * (width - cell_len(text)) + text
-
-
-def _shaded(table: Table, place: int, *, width: int) -> "list[Text]":
-    from rich.text import Text
-
-    cells = (row[place] for row in table.rows)
-    return [
-        Text(_at_the_right(text, width), style=_style(cell.shade) if cell.shade else "")
-        for cell, text in zip(cells, _texts(table, place), strict=True)
-    ]
 
 
 def _style(shade: Shade) -> "Style":

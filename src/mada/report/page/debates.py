@@ -19,12 +19,13 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Generic, Literal, Protocol, TypeVar, get_args
+from typing import Any, BinaryIO, Literal, TypeVar, get_args
 
 from mada.atomic import explaining
-from mada.evaluation.grid import Grid, Place, place_of
+from mada.evaluation.grid import Place, place_of
 from mada.evaluation.scores import Score, Transcript
 from mada.report.page.mathematics import Tree, answer_tree, formulas_of
+from mada.report.reading import Source
 
 CHUNK = 50
 """Debates whose bodies are compressed together: few enough to open at once, enough to share their words."""
@@ -42,24 +43,6 @@ Reference = tuple[int, int, int]
 Part = str | Reference
 Pieces = tuple[str, str, str, str, str]
 Value = TypeVar("Value", bound=Hashable)
-
-
-class DebateSource(Protocol):
-    """The part of `mada.report.reading.Source` that is needed here."""
-
-    @property
-    def title(self) -> str:
-        """The run's title."""
-        ...
-
-    @property
-    def grid(self) -> Grid | None:
-        """The run's scores."""
-        ...
-
-    def transcripts(self) -> Iterator[Transcript]:
-        """Yield the debates that were kept."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +88,7 @@ class _Waiting:
 
 
 @contextmanager
-def packed(sources: Sequence[DebateSource], *, page: Path | None = None) -> Generator[Packed]:
+def packed(sources: Sequence[Source], *, page: Path | None = None) -> Generator[Packed]:
     """Yield the debates of runs, sorted by run, system, benchmark, problem and seed, for as long as the block lasts.
 
     Trained debates come first, and of them the reference; else the order is that of the plan. The same runs give the
@@ -145,7 +128,7 @@ def _put(file: BinaryIO, body: dict[str, object]) -> tuple[int, int]:
     return offset, file.write(zlib.compress(text.encode("ascii"), level=1))
 
 
-def _debates(source: DebateSource, number: int) -> Iterator[tuple[Entry, dict[str, object]]]:
+def _debates(source: Source, number: int) -> Iterator[tuple[Entry, dict[str, object]]]:
     """Yield each debate that has a score once; a debate without one is not part of the evaluation."""
     grid = source.grid
     if grid is None:
@@ -215,57 +198,53 @@ def _beginning(answer: str | None) -> str | None:
     return None if answer is None else answer[:LONGEST_ANSWER]
 
 
-class Numbers(Generic[Value]):
-    """Numbers for values in the order in which they are first seen."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Value, int] = {}
-
-    def __call__(self, value: Value) -> int:
-        """Return the value's number."""
-        return self._numbers.setdefault(value, len(self._numbers))
-
-    @property
-    def values(self) -> list[Value]:
-        """The values by their numbers."""
-        return list(self._numbers)
-
-
 def index_of(entries: Sequence[Entry], *, chunk: int) -> dict[str, object]:
     """Return the index of debates in this order, of which every `chunk` have their bodies together."""
-    runs, systems, benchmarks = Numbers[str](), Numbers[tuple[str, str]](), Numbers[str]()
-    agents, answers = Numbers[str](), Numbers[str]()
-    problems, seatings = Numbers[tuple[int, str, str]](), Numbers[tuple[tuple[int, ...], ...]]()
+    runs: dict[str, int] = {}
+    systems: dict[tuple[str, str], int] = {}
+    benchmarks: dict[str, int] = {}
+    problems: dict[tuple[int, str, str], int] = {}
+    agents: dict[str, int] = {}
+    seatings: dict[tuple[tuple[int, ...], ...], int] = {}
+    answers: dict[str, int] = {}
 
-    def number_of(answer: str | None) -> int | None:
-        return None if answer is None else answers(answer)
+    def problem(one: Entry) -> int:
+        return _number(problems, (_number(benchmarks, one.benchmark), one.problem, one.question))
+
+    def seating(one: Entry) -> int:
+        return _number(seatings, tuple(tuple(_number(agents, agent) for agent in seats) for seats in one.agents))
+
+    def answer(text: str | None) -> int | None:
+        return None if text is None else _number(answers, text)
 
     columns = {
-        "run": [runs(one.run) for one in entries],
-        "system": [systems(one.system) for one in entries],
-        "problem": [problems((benchmarks(one.benchmark), one.problem, one.question)) for one in entries],
+        "run": [_number(runs, one.run) for one in entries],
+        "system": [_number(systems, one.system) for one in entries],
+        "problem": [problem(one) for one in entries],
         "seed": [one.seed for one in entries],
         "outcome": [OUTCOMES.index(one.outcome) for one in entries],
         "agreed": [int(one.is_agreed) for one in entries],
         "tie": [int(one.is_tie) for one in entries],
-        "seating": [seatings(tuple(tuple(map(agents, seats)) for seats in one.agents)) for one in entries],
+        "seating": [seating(one) for one in entries],
         "right": [one.right for one in entries],
-        "answers": [[number_of(answer) for answer in one.answers] for one in entries],
-        "verdict": [number_of(one.verdict) for one in entries],
+        "answers": [[answer(text) for text in one.answers] for one in entries],
+        "verdict": [answer(one.verdict) for one in entries],
     }
-    return {
-        "count": len(entries),
-        "chunk": chunk,
-        "outcomes": OUTCOMES,
-        "runs": runs.values,
-        "systems": systems.values,
-        "benchmarks": benchmarks.values,
-        "problems": problems.values,
-        "agents": agents.values,
-        "seatings": seatings.values,
-        "answers": answers.values,
-        "columns": columns,
+    named: dict[str, dict[Any, int]] = {
+        "runs": runs,
+        "systems": systems,
+        "benchmarks": benchmarks,
+        "problems": problems,
+        "agents": agents,
     }
+    named |= {"seatings": seatings, "answers": answers}
+    values = {name: list(numbers) for name, numbers in named.items()}
+    return {"count": len(entries), "chunk": chunk, "outcomes": OUTCOMES, **values, "columns": columns}
+
+
+def _number(numbers: dict[Value, int], value: Value) -> int:
+    """Return a value's number; values are numbered as they come."""
+    return numbers.setdefault(value, len(numbers))
 
 
 def body_of(transcript: Transcript, score: Score) -> dict[str, object]:

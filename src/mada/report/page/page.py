@@ -23,10 +23,7 @@ from mada.report.page.mathematics import answer_html, text_html
 from mada.text import counted, printable
 
 # Each file may use what those before it define.
-SCRIPTS = (
-    *("elements.js", "archive.js", "links.js", "filters.js", "search.js", "list.js"),
-    *("cards.js", "debate.js", "controls.js", "debates.js", "theme.js", "keyboard.js", "page.js"),
-)
+SCRIPTS = ("archive.js", "filters.js", "list.js", "debate.js", "page.js")
 NO_FIGURES: Mapping[str, Drawing] = MappingProxyType({})
 NO_DEBATES = Packed({}, 0, ())
 

@@ -1,19 +1,27 @@
-"""The section of costs, and the bill for a terminal."""
+"""Costs, and the recipe and manifest on the page."""
 
+import html
+import json
+import re
 from dataclasses import replace
 
 import pytest
+from pydantic import BaseModel
 
 from mada.evaluation.costs import Bill, Demand, bill_of
 from mada.evaluation.effort import Effort
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.summary import summary_of
-from mada.report.document import Figure
+from mada.report.document import Listing
+from mada.report.forms.html import html_section
 from mada.report.forms.markdown import markdown
 from mada.report.paper.costs import base_of, costs_table, system_costs_of
 from mada.report.paper.layout import PaperSystems
-from mada.report.sections.run import cost_lines, costs_section
+from mada.report.publishing import report_markdown
+from mada.report.reading import Source
+from mada.report.sections.run import cost_lines, costs_section, recipe_section
+from mada.run import Run
 
 # 10,800 sampled tokens took 120 s of two accelerators: 300 tokens are charged with 3.33 s of the clock.
 COSTS = r"""
@@ -56,13 +64,6 @@ def costs_text(source_of):
 
 def test_the_section(costs_text, grid, efforts):
     assert costs_text(grid, efforts, price_per_hour=3) == COSTS.strip()
-
-
-def test_the_place_of_its_figure_and_no_section_before_the_evaluation(source_of, grid):
-    section = costs_section(source_of(grid))
-    assert section is not None
-    assert section.blocks[-1] == Figure("parameters", "Mean answers against trained parameters")
-    assert costs_section(source_of(None)) is None
 
 
 def test_without_efforts_only_what_is_counted(costs_text, grid):
@@ -158,9 +159,51 @@ def test_a_bill_that_others_have_paid():
     ]
 
 
-def test_a_bill_of_nothing():
-    nothing = Demand(0, 0)
-    assert cost_lines(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
-        "0 completions asked for",
-        "0 tokens asked for",
+HOSTILE = "</pre></details><script>alert('é')</script>\n\x1b[2J"
+
+
+class Recipe(BaseModel):
+    seed: int = 17
+    name: str = HOSTILE
+    rounds: int = 2
+    window: int | None = None
+
+
+def section_of(folder, **fields):
+    for _ in range(2):
+        with Run.open(folder, Recipe(**fields)):
+            pass
+    return recipe_section(Source.of(Run.read(folder)))
+
+
+def test_recipe_and_manifest_are_those_that_are_stored(tmp_path):
+    section = section_of(tmp_path / "first")
+    assert (section.name, section.title, section.only) == ("recipe", "Recipe and manifest", "page")
+    recipe, manifest = section.blocks
+    assert isinstance(recipe, Listing)
+    assert isinstance(manifest, Listing)
+    assert json.loads(recipe.text) == {"seed": 17, "name": HOSTILE, "rounds": 2, "window": None}
+    stored = json.loads((tmp_path / "first" / "manifest.json").read_text())
+    del stored["recipe"]
+    for session in stored["sessions"]:
+        del session["host"], session["pid"]
+    assert json.loads(manifest.text) == stored
+    assert [len(stored["sessions"]), stored["name"], stored["seed"]] == [2, "first", 17]
+    # For people: a line per field, letters as they are written.
+    assert recipe.text.startswith('{\n  "seed": 17,\n  "name": "')
+    assert "é" in recipe.text
+
+
+def test_on_a_page_they_are_folded_and_escaped_and_the_text_has_neither(tmp_path):
+    section = section_of(tmp_path / "first")
+    page = html_section(section)
+    assert re.findall("<summary>(.*?)</summary>", page) == [
+        "The recipe, with every default filled in",
+        "The manifest: sessions, commits, versions, machines",
     ]
+    assert page.count("<details>") == page.count("</details>") == page.count("<pre ") == page.count("</pre>") == 2
+    assert "<script" not in page
+    assert "\x1b" not in page
+    [first, _] = re.findall('<pre dir="auto">(.*?)</pre>', page, re.DOTALL)
+    assert json.loads(html.unescape(first))["name"] == HOSTILE
+    assert "rounds" not in report_markdown(Run.read(tmp_path / "first"))
