@@ -1,4 +1,4 @@
-"""`mada report` and `mada show`: what came of runs, on a page and in a few lines; no model is needed."""
+"""`mada report` and `mada show`: a run's results as a page or in the terminal; no model is needed."""
 
 import shlex
 from pathlib import Path
@@ -31,9 +31,10 @@ def report(
     chosen = [*(folders or []), *([folder] if folder else [])]
     if not chosen:
         raise RunError("got no run; give the folder of one, such as runs/quickstart, or of several to compare")
-    repeated = {one.resolve() for one in chosen if [other.resolve() for other in chosen].count(one.resolve()) > 1}
+    resolved = [one.resolve() for one in chosen]
+    repeated = next((one for one in resolved if resolved.count(one) > 1), None)
     if repeated:
-        raise RunError(f"got {next(iter(repeated))} twice; a run beside itself says nothing")
+        raise RunError(f"got {repeated} twice; give each run once")
     from mada.run import StoredRun
     from mada.run.manifest import FILE as MANIFEST_FILE
 
@@ -44,17 +45,20 @@ def report(
         raise RunError(f"got --out {out}, which is a run and has a report of its own; give another folder")
     from mada.report.publishing import distinct_titles, publish_comparison, publish_run
 
-    screen = console()
-    with screen.status("writing the report"):
+    with console().status("writing the report"):
         if len(runs) == 1:
+            target = chosen[0]
             published = publish_run(runs[0])
-            place = chosen[0]
         else:
-            place = out or Path("reports") / "+".join(title.replace("/", "-") for title in distinct_titles(runs))
-            published = publish_comparison(runs, place)
-    typer.echo(f"{place / published.page.name}: {published}")
+            target = out or Path("reports") / "+".join(title.replace("/", "-") for title in distinct_titles(runs))
+            published = publish_comparison(runs, target)
+    typer.echo(f"{target / published.page.name}: {published}")
     if open_it:
-        _open(published.page)
+        import webbrowser
+
+        if not webbrowser.open(published.page.resolve().as_uri()):
+            page = shlex.quote(str(published.page))
+            typer.echo(f"mada: found no browser to open; the page is {page}", err=True)
 
 
 def show(
@@ -62,7 +66,7 @@ def show(
         Path | None, typer.Argument(metavar="[RUN]", help="The folder of a run; without it the latest in runs/.")
     ] = None,
 ) -> None:
-    """Show a run in the terminal: how far it is, how training went, and what came of it."""
+    """Show a run in the terminal: its progress, training and results."""
     from mada.cli.runs_table import latest_run
     from mada.run import StoredRun
 
@@ -71,11 +75,3 @@ def show(
     from mada.cli.run_summary import print_run
 
     print_run(stored, folder, console())
-
-
-def _open(page: Path) -> None:
-    """Open a page in whatever browser there is; without one, say where the page is."""
-    import webbrowser
-
-    if not webbrowser.open(page.resolve().as_uri()):
-        typer.echo(f"mada: found no browser to open; the page is {shlex.quote(str(page))}", err=True)

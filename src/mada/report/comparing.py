@@ -218,7 +218,7 @@ def _differ(values: Sequence[object]) -> bool:
 def _shown(values: Sequence[object]) -> list[str]:
     """Return values as JSON, long ones cut off; of long ones a common beginning is left out too."""
     texts = [ABSENT.value if value is ABSENT else json.dumps(value, ensure_ascii=False) for value in values]
-    same = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
+    same = sum(1 for _ in takewhile(lambda characters: len(set(characters)) == 1, zip(*texts, strict=False)))
     start = max(0, same - CONTEXT) if max(map(len, texts)) > LONGEST_VALUE else 0
     shown = [f"…{text[start:]}" if start else text for text in texts]
     return [text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…" for text in shown]

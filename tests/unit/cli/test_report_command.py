@@ -120,7 +120,7 @@ def test_mistakes_are_told_before_anything_is_written(make, refused, tmp_path):
     assert refused("report") == (
         "mada: got no run; give the folder of one, such as runs/quickstart, or of several to compare\n"
     )
-    twice = f"mada: got {tmp_path}/a twice; a run beside itself says nothing\n"
+    twice = f"mada: got {tmp_path}/a twice; give each run once\n"
     assert refused("report", "a", "b", "a") == twice
     assert refused("report", "a", "b", "--run", "b/../a") == twice
     assert refused("report", "same", "a") == twice

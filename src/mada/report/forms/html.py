@@ -1,7 +1,7 @@
-"""A report as HTML for a page: every text is escaped, every table can be read aloud and scrolls on a narrow screen.
+"""A report as HTML: every text is escaped, and tables are accessible and scroll on a narrow screen.
 
-Only structure is here. How it looks is the page's style sheet's: a shaded cell has its colour as a class and its
-intensity as a custom property, and a figure is what was drawn of it, with its values in a fold.
+The page's style sheet has the look: a shaded cell has its colour as a class and its intensity as a custom property. A
+figure is an SVG element with its values in a fold.
 """
 
 import html
@@ -126,8 +126,8 @@ def _body(rows: Sequence[Row], columns: Sequence[Column]) -> str:
 
 
 def _cells(row: Row, columns: Sequence[Column]) -> Iterator[str]:
-    for place, (cell, column) in enumerate(zip(row, columns, strict=True)):
-        tag, scope = ("td", "") if place else ("th", ' scope="row"')
+    for index, (cell, column) in enumerate(zip(row, columns, strict=True)):
+        tag, scope = ("td", "") if index else ("th", ' scope="row"')
         yield f"<{tag}{scope}{_class(column, cell)}>{_cell(cell)}</{tag}>"
 
 

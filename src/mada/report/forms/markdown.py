@@ -1,4 +1,4 @@
-"""A report as Markdown. Whatever a model, a data set or a recipe says is shown, and nothing it says is obeyed."""
+"""A report as Markdown, with every text escaped: untrusted text is shown and never interpreted."""
 
 import re
 from collections.abc import Collection, Iterator

@@ -138,11 +138,11 @@ def _debates(source: Source, number: int) -> Iterator[tuple[Entry, dict[str, obj
     benchmarks = {benchmark: rank for rank, benchmark in enumerate(grid.problems)}
     seen: set[Place] = set()
     for transcript in source.transcripts():
-        place = place_of(transcript)
-        if place in grid.scores and place not in seen:
-            seen.add(place)
+        key = place_of(transcript)
+        if key in grid.scores and key not in seen:
+            seen.add(key)
             system, benchmark = systems[transcript.system], benchmarks[transcript.benchmark]
-            score = grid.scores[place]
+            score = grid.scores[key]
             entry = entry_of(transcript, score, run=(number, source.title), system=system, benchmark=benchmark)
             yield entry, body_of(transcript, score)
 
@@ -248,7 +248,7 @@ def _number(numbers: dict[Value, int], value: Value) -> int:
 
 
 def body_of(transcript: Transcript, score: Score) -> dict[str, object]:
-    """Return a debate as plain values; who was right is the score's to say."""
+    """Return a debate as JSON values; which answers are right comes from the score."""
     debate = transcript.debate
     said = [pieces_of(debate.question)]
     known: dict[str, Reference] = {}

@@ -50,14 +50,14 @@ def formulas_of(text: str) -> Iterator[tuple[int, int, Tree]]:
     tokens = [(match.start(), match[0]) for match in _TOKEN.finditer(text)]
     closed_by = _closings([token for _, token in tokens])
     end = tried = 0
-    for place, (start, token) in enumerate(tokens):
-        if start < end or tried == MOST_FORMULAS or (token != r"\boxed{" and closed_by[place] is None):
+    for index, (start, token) in enumerate(tokens):
+        if start < end or tried == MOST_FORMULAS or (token != r"\boxed{" and closed_by[index] is None):
             continue
         tried += 1
         if token == r"\boxed{":
             stop, tex = _closing_brace(text, start + len(token)), None
         else:
-            closing, closing_token = tokens[closed_by[place] or 0]
+            closing, closing_token = tokens[closed_by[index] or 0]
             stop = closing + len(closing_token)
             tex = None if token.startswith(r"\begin") else text[start + len(token) : closing]
         tex = text[start:stop] if tex is None else tex
@@ -134,20 +134,20 @@ def _closings(tokens: list[str]) -> list[int | None]:
     """Return for every opening token the index of the next one that closes it."""
     following: dict[str, int] = {}
     closings: list[int | None] = [None] * len(tokens)
-    for place in range(len(tokens) - 1, -1, -1):
-        token = tokens[place]
+    for index in range(len(tokens) - 1, -1, -1):
+        token = tokens[index]
         closing = token.replace("begin", "end") if _ENVIRONMENT.fullmatch(token) else _CLOSING.get(token, "")
-        closings[place] = following.get(closing)
-        following[token] = place
+        closings[index] = following.get(closing)
+        following[token] = index
     return closings
 
 
 def _closing_brace(text: str, start: int) -> int:
     depth = 1
-    for place in range(start, min(len(text), start + LONGEST)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for index in range(start, min(len(text), start + LONGEST)):
+        depth += {"{": 1, "}": -1}.get(text[index], 0)
         if depth == 0:
-            return place + 1
+            return index + 1
     return start
 
 
