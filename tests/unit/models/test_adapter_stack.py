@@ -355,12 +355,12 @@ def test_layers_of_one_input_share_a_dropout_mask():
     routing_state = RoutingState()
     x, other = torch.ones(4, 50), torch.ones(4, 50)
     with routing_state.set(None, learning=True):
-        first = routing_state.dropped(x, 0.5)
-        assert routing_state.dropped(x, 0.5) is first
-        assert not torch.equal(routing_state.dropped(other, 0.5), first)
-        assert not torch.equal(routing_state.dropped(x, 0.5), first)
+        first = routing_state.dropout(x, 0.5)
+        assert routing_state.dropout(x, 0.5) is first
+        assert not torch.equal(routing_state.dropout(other, 0.5), first)
+        assert not torch.equal(routing_state.dropout(x, 0.5), first)
     with routing_state.set(None, learning=True):
-        assert not torch.equal(routing_state.dropped(x, 0.5), first)
+        assert not torch.equal(routing_state.dropout(x, 0.5), first)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5])
@@ -369,7 +369,7 @@ def test_dropout_keeps_its_share_and_the_mean(share):
     torch.manual_seed(0)
     x = torch.ones(997, 501)
     with routing_state.set(None, learning=True):
-        dropped = routing_state.dropped(x, share)
+        dropped = routing_state.dropout(x, share)
     assert float((dropped == 0).float().mean()) == pytest.approx(share, abs=0.005)
     assert float(dropped.max()) == pytest.approx(1 / (1 - share))
     assert float(dropped.mean()) == pytest.approx(1, abs=0.01)

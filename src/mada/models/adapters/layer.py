@@ -1,4 +1,4 @@
-"""A linear layer with K low-rank adapters, computed for all rows of a batch at once, and which row is whose.
+"""The shape of an adapter, and a linear layer with K of them, computed for all rows of a batch at once.
 
 Axes: N row, K agent, R rank, I in, O out.
 """
@@ -39,7 +39,7 @@ class Lora:
 
 
 def target_layers(model: nn.Module, targets: Targets) -> Iterator[tuple[str, nn.Linear]]:
-    """Yield the linear layers an adapter sits on, by path, in the order of the model.
+    """Yield the layers that an adapter is attached to, by path, in the order of the model.
 
     `all-linear` is every linear layer but the output head, as in PEFT; a name means the layers whose path ends in it.
     """
@@ -128,27 +128,27 @@ class RoutingState:
     routing: Routing | None = None
     learning: bool = False
     """Whether adapter dropout is on: while learning, never while sampling."""
-    _dropped: tuple[Tensor, float, Tensor] | None = field(default=None, init=False, repr=False)
+    _dropout_cache: tuple[Tensor, float, Tensor] | None = field(default=None, init=False, repr=False)
 
     @contextmanager
     def set(self, routing: Routing | None, *, learning: bool = False) -> Generator[None]:
         """Use a routing, or no adapters at all, inside the block."""
         before = self.routing, self.learning
-        self.routing, self.learning, self._dropped = routing, learning, None
+        self.routing, self.learning, self._dropout_cache = routing, learning, None
         try:
             yield
         finally:
             self.routing, self.learning = before
-            self._dropped = None
+            self._dropout_cache = None
 
-    def dropped(self, x: Tensor, share: float) -> Tensor:
-        """Return a layer's input with dropout; layers that read the very same input (q, k and v) share one mask.
+    def dropout(self, x: Tensor, share: float) -> Tensor:
+        """Return a layer's input with dropout; layers of the very same input (q, k and v) share one mask.
 
         PEFT draws a mask for each layer; sharing saves most of dropout's time and memory.
         """
-        if self._dropped is None or self._dropped[0] is not x or self._dropped[1] != share:
-            self._dropped = x, share, _dropout(x, share)
-        return self._dropped[2]
+        if self._dropout_cache is None or self._dropout_cache[0] is not x or self._dropout_cache[1] != share:
+            self._dropout_cache = x, share, _dropout(x, share)
+        return self._dropout_cache[2]
 
 
 def _dropout(x: Tensor, share: float) -> Tensor:
@@ -209,7 +209,7 @@ class StackedLinear(nn.Module):
                 f"the batch has {x.shape[0]} rows, but agents were named for {rows}: name one for each row"
             )
         if self.routing_state.learning and self.dropout:
-            x = self.routing_state.dropped(x, self.dropout)
+            x = self.routing_state.dropout(x, self.dropout)
         return self._by_block(x, y, routing, *routing.span) if routing.span else self._by_gate(x, y, routing)
 
     def _by_block(self, x: Tensor, y: Tensor, routing: Routing, first: int, end: int) -> Tensor:

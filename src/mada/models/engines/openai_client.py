@@ -240,9 +240,7 @@ class ServerClient:
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A reply's bytes, up to a limit."""
-
-    def __init__(self, stream: AsyncIterator[bytes], limit: int) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
         self._stream, self._limit = stream, limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -254,14 +252,15 @@ class _BoundedStream(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        await self._stream.aclose()  # type: ignore[attr-defined]
+        await self._stream.aclose()
 
 
 async def _bound_reply(response: httpx2.Response) -> None:
     """Bound the memory that a reply takes, of an error too; a compressed one would have no bound."""
     if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         raise RetryableError("the reply is compressed, which was not asked for", is_odd=True)
-    response.stream = _BoundedStream(response.stream, _max_bytes.get())  # type: ignore[arg-type]
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _BoundedStream(response.stream, _max_bytes.get())
 
 
 def retry_after(value: str) -> float | None:

@@ -22,7 +22,7 @@ from mada.concurrency import all_or_none
 from mada.errors import AdapterError, EngineError
 from mada.models.adapters import AdapterStack, read_lora, save_adapter
 from mada.models.engines.engine import Completion, EngineStatistics, Sampling, check_request
-from mada.models.engines.vllm_backend import AdapterVersion, Backend, VllmBackend, VllmSettings, memory_share
+from mada.models.engines.vllm_backend import AdapterVersion, VllmBackend, VllmSettings, memory_share
 from mada.models.loading import DTYPES, resolve_model
 from mada.models.memory import GIB
 from mada.seeds import seed_for
@@ -58,7 +58,7 @@ class VllmEngine:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: VllmBackend,
         *,
         context: int,
         rows: int,

@@ -1,4 +1,4 @@
-"""All code that depends on vLLM, written against its version 0.24; `VllmEngine` knows only `Backend`.
+"""All code that depends on vLLM, written against its version 0.24; `VllmEngine` uses only `VllmBackend`.
 
 Where a decision rests on vLLM's internals, a comment names the file it was read from, below `vllm/`.
 """
@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from mada.errors import EngineError
 from mada.models.engines.engine import Sampling
@@ -98,43 +98,8 @@ class VllmOutput:
     """Tokens of the prompt that were read, not found in the prefix cache."""
 
 
-class Backend(Protocol):
-    """What the engine asks of vLLM; every failure is an EngineError."""
-
-    @property
-    def vocabulary(self) -> int:
-        """The size of the model's vocabulary."""
-        ...
-
-    async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, *, seed: int, limit: int, version: AdapterVersion | None
-    ) -> VllmOutput:
-        """Sample one completion; being cancelled takes it out of the batch."""
-        ...
-
-    async def load(self, version: AdapterVersion) -> None:
-        """Load an adapter, so that the first request with it need not wait."""
-        ...
-
-    async def unload(self, version: AdapterVersion) -> None:
-        """Unload an adapter."""
-        ...
-
-    async def sleep(self) -> None:
-        """Free the GPU's memory: weights go to the host, cached keys and values are dropped."""
-        ...
-
-    async def wake_up(self) -> None:
-        """Take the memory again."""
-        ...
-
-    async def close(self) -> None:
-        """End vLLM's process."""
-        ...
-
-
 class VllmBackend:
-    """vLLM's `AsyncLLM`: a scheduler and a model in a process of their own, reached through sockets."""
+    """vLLM's `AsyncLLM`: a scheduler and a model in a process of their own. Every failure is an `EngineError`."""
 
     def __init__(self, engine: Any, vllm: SimpleNamespace) -> None:
         self._engine: Any = engine

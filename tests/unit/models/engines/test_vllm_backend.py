@@ -1,4 +1,4 @@
-"""What vLLM is told, and what is made of what it says. vLLM itself is not here: tests/gpu runs it."""
+"""The arguments that vLLM gets, and how its outputs and failures are read; tests/gpu runs vLLM itself."""
 
 import asyncio
 import os
@@ -29,36 +29,19 @@ SETTINGS = VllmSettings(
 VERSION = AdapterVersion("one@3", 7, Path("/dev/shm/7"))
 
 
-def test_the_adapters_of_all_agents_fit_and_one_more():
-    arguments = engine_arguments(SETTINGS)
-    wanted = {"enable_lora": True, "max_loras": 7, "max_cpu_loras": 13, "max_lora_rank": 32}
-    assert wanted.items() <= arguments.items()
-
-
-def test_no_adapters_no_lora():
-    arguments = engine_arguments(VllmSettings("base", None, "auto", 64, 8, 0.5, 0))
-    assert not [name for name in arguments if "lora" in name]
-
-
-def test_the_engine_samples_as_asked_and_says_log_probs_at_the_requests_temperature():
+def test_engine_arguments():
     arguments = engine_arguments(SETTINGS)
     wanted = {
+        "enable_lora": True, "max_loras": 7, "max_cpu_loras": 13, "max_lora_rank": 32,
         "logprobs_mode": "processed_logprobs", "generation_config": "vllm", "max_model_len": 4608, "max_num_seqs": 100,
         "gpu_memory_utilization": 0.5, "enable_sleep_mode": True, "revision": "abc", "enforce_eager": False, "seed": 3,
+        "max_num_batched_tokens": 8192,
     }  # fmt: skip
     assert wanted.items() <= arguments.items()
-
-
-def test_a_batch_has_room_for_all_rows():
-    many = VllmSettings("base", None, "auto", 64, 10_000, 0.5, 0)
-    assert engine_arguments(many)["max_num_batched_tokens"] == 10_000
-    assert engine_arguments(SETTINGS)["max_num_batched_tokens"] == 8192
-
-
-def test_an_eager_engine_captures_nothing():
-    arguments = engine_arguments(VllmSettings("base", None, "auto", 64, 8, 0.5, 0, eager=True))
-    assert arguments["enforce_eager"]
-    assert "cudagraph_capture_sizes" not in arguments
+    plain = engine_arguments(VllmSettings("base", None, "auto", 64, 10_000, 0.5, 0, eager=True))
+    assert not [name for name in plain if "lora" in name]
+    assert (plain["max_num_batched_tokens"], plain["enforce_eager"]) == (10_000, True)
+    assert "cudagraph_capture_sizes" not in plain
 
 
 @pytest.mark.parametrize(
@@ -70,50 +53,34 @@ def test_an_eager_engine_captures_nothing():
         (100, [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100]),
     ],
 )
-def test_captured_sizes(rows, sizes):
+def test_capture_sizes(rows, sizes):
     assert capture_sizes(rows) == sizes
 
 
-@pytest.mark.parametrize(("rank", "known"), [(1, 1), (2, 8), (8, 8), (9, 16), (257, 320), (512, 512)])
-def test_ranks_are_rounded_up(rank, known):
-    assert lora_rank(rank) == known
-
-
-def test_a_rank_beyond_all_is_refused():
-    with pytest.raises(EngineError, match=r"rank 513.*up to 512"):
+def test_ranks_are_rounded_up():
+    assert [lora_rank(rank) for rank in (1, 2, 8, 9, 257, 512)] == [1, 8, 8, 16, 320, 512]
+    with pytest.raises(EngineError, match="rank 513"):
         lora_rank(513)
 
 
-def test_only_our_stop_tokens_end_a_reply():
+def test_sampling_arguments():
     sampling = Sampling(max_tokens=9, temperature=0.7, top_p=0.9, stop_tokens=(5, 2))
     assert sampling_arguments(sampling, seed=11, limit=4) == {
         "temperature": 0.7, "top_p": 0.9, "top_k": 0, "seed": 11, "max_tokens": 4, "ignore_eos": True,
         "stop_token_ids": [5, 2], "logprobs": 0, "flat_logprobs": True, "detokenize": False, "skip_clone": True,
     }  # fmt: skip
-
-
-def test_top_k_is_passed_on():
     assert sampling_arguments(Sampling(max_tokens=9, top_k=20), seed=0, limit=9)["top_k"] == 20
-
-
-@pytest.mark.parametrize("temperature", [0.005, 2.5])
-def test_temperatures_that_vllm_would_change_are_refused(temperature):
-    with pytest.raises(EngineError, match=str(temperature)):
-        sampling_arguments(Sampling(max_tokens=1, temperature=temperature), seed=0, limit=1)
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.01, 2.0])
-def test_temperatures_at_the_edge_are_not(temperature):
-    found = sampling_arguments(Sampling(max_tokens=1, temperature=temperature), seed=0, limit=1)
-    assert found["temperature"] == temperature
+    for temperature in (0.0, 0.01, 2.0):
+        sampling = Sampling(max_tokens=1, temperature=temperature)
+        assert sampling_arguments(sampling, seed=0, limit=1)["temperature"] == temperature
+    for temperature in (0.005, 2.5):
+        with pytest.raises(EngineError, match=str(temperature)):
+            sampling_arguments(Sampling(max_tokens=1, temperature=temperature), seed=0, limit=1)
 
 
 def test_memory_share():
     assert memory_share(100 * GIB, 140 * GIB, reserve=20 * GIB) == pytest.approx(77 / 140)
     assert memory_share(139 * GIB, 140 * GIB, reserve=0) == 0.92
-
-
-def test_too_little_memory_is_said():
     with pytest.raises(EngineError, match=r"10\.0 GiB free, of which 7\.0 GiB are reserved"):
         memory_share(10 * GIB, 140 * GIB, reserve=7 * GIB)
 
@@ -142,8 +109,8 @@ def test_a_completion_is_read_whole():
     )
 
 
-class Answers:
-    """As much of AsyncLLM as `load` needs: an answer, a failure, or neither."""
+class FakeAsyncLLM:
+    """As much of AsyncLLM as `load` needs: it llm, fails, or stays silent."""
 
     def __init__(self, *, failure=None, errored=False, silent=False):
         self.failure, self.errored, self.silent = failure, errored, silent
@@ -158,24 +125,24 @@ class Answers:
         return True
 
 
-def load(answers):
+def load(llm):
     vllm = SimpleNamespace(LoRARequest=lambda *given: given)
-    asyncio.run(asyncio.wait_for(VllmBackend(answers, vllm).load(VERSION), timeout=10))
+    asyncio.run(asyncio.wait_for(VllmBackend(llm, vllm).load(VERSION), timeout=10))
 
 
 def test_an_adapter_is_loaded_by_name_number_and_folder():
-    answers = Answers()
-    load(answers)
-    assert answers.asked == [("one@3", 7, "/dev/shm/7")]
+    llm = FakeAsyncLLM()
+    load(llm)
+    assert llm.asked == [("one@3", 7, "/dev/shm/7")]
 
 
 def test_what_fails_over_there_is_an_engine_error():
     with pytest.raises(EngineError, match="cannot load one@3: no such module"):
-        load(Answers(failure=Exception("no such module")))
+        load(FakeAsyncLLM(failure=Exception("no such module")))
 
 
 @pytest.mark.parametrize("how", [{"silent": True}, {"failure": RuntimeError("dead")}])
 def test_a_dead_process_is_not_waited_for(monkeypatch, how):
     monkeypatch.setattr(vllm_backend, "_LIVENESS_INTERVAL", 0.01)
     with pytest.raises(EngineError, match="process has ended"):
-        load(Answers(errored=True, **how))
+        load(FakeAsyncLLM(errored=True, **how))
