@@ -173,7 +173,7 @@ def test_greedy_replies_are_the_local_engines(running):
     assert same >= 5
 
 
-def test_seeds_and_places_decide(running):
+def test_samples_depend_on_seed_and_index(running):
     prompt = list(range(100, 150))
     how = Sampling(max_tokens=30, seed=11)
     running.sample([("a", prompt, how, 8)])  # from here on, the prompt is in the cache
@@ -215,15 +215,15 @@ def test_a_prompt_is_read_once_for_its_group(running):
     assert running.engine.statistics.prompt_tokens - before <= 160 + 8 * 16
 
 
-@pytest.mark.parametrize("resting", [False, True])
-def test_an_update_is_sampled_from_and_nothing_of_before_is_left(running, resting):
-    """Without resting the prefix cache is full of the older version's keys and values for the very same prompts."""
+@pytest.mark.parametrize("sleeping", [False, True])
+def test_an_update_is_sampled_from_and_nothing_of_before_is_left(running, sleeping):
+    """Without sleeping the prefix cache is full of the older version's keys and values for the very same prompts."""
     asked = [request for request in requests(20, seed=5) if request[0] is not None]
     before = running.sample(asked)
     assert_close(differences(running.stack, asked, before))
-    if resting:
+    if sleeping:
         running.runner.run(running.engine.sleep())
-    fill(running.stack, seed=20 + resting)
+    fill(running.stack, seed=20 + sleeping)
     running.runner.run(running.engine.wake_up())
     after = running.sample(asked)
     assert_close(differences(running.stack, asked, after))
@@ -235,7 +235,7 @@ def test_an_update_is_sampled_from_and_nothing_of_before_is_left(running, restin
     assert set(running.engine._files.folder.iterdir()) == kept
 
 
-def test_cancelling_takes_a_request_out(running):
+def test_cancelling_removes_a_request(running):
     async def cancel():
         how = Sampling(max_tokens=240)
         task = asyncio.ensure_future(running.engine.sample("a", [5, 6, 7], how, n=4))
@@ -251,10 +251,10 @@ def test_cancelling_takes_a_request_out(running):
     assert_close(differences(running.stack, asked, running.sample(asked)))
 
 
-def test_resting_gives_memory_back(running):
+def test_sleeping_frees_memory(running):
     asked = list(requests(5))
 
-    async def rest():
+    async def sleep_and_wake_up():
         await running.engine.sleep()
         agent, prompt, how, n = asked[0]
         waiting = asyncio.ensure_future(running.engine.sample(agent, prompt, how, n=n))
@@ -264,10 +264,10 @@ def test_resting_gives_memory_back(running):
         await running.engine.wake_up()
         return free, await waiting
 
-    torch.cuda.empty_cache()  # as `resume` does
+    torch.cuda.empty_cache()  # as `wake_up` does
     awake = torch.cuda.mem_get_info()[0]
-    resting, completions = running.runner.run(rest())
-    assert resting - awake > 2 * GIB
+    sleeping, completions = running.runner.run(sleep_and_wake_up())
+    assert sleeping - awake > 2 * GIB
     assert abs(torch.cuda.mem_get_info()[0] - awake) < GIB
     assert_close(differences(running.stack, asked[:1], [completions]))
     assert_close(differences(running.stack, asked, running.sample(asked)))

@@ -1,8 +1,7 @@
-"""How a base is run: head apart from trunk, fused norms, attention kernels, sliding windows, CPU threads.
+"""How a base model is run: trunk and head separately, fused norms, attention kernels, sliding windows, CPU threads.
 
-The head is the part of a causal model that needs the most memory. The model runs without it, and the head is applied
-only where logits are wanted. `logits_of` does what some architectures do after the head; `check_head` compares the
-result with the model's own logits.
+Logits take more memory than the rest of a causal model, so the trunk runs alone and the head is applied only where
+logits are needed. `check_head` compares the result with the model's own logits.
 """
 
 import os
@@ -56,23 +55,23 @@ def _after_head(model: PreTrainedModel) -> list[Any]:
 
 @torch.no_grad()
 def check_head(model: PreTrainedModel) -> None:
-    """Refuse a model whose logits differ from what `logits_of` makes of its hidden states."""
+    """Refuse a model whose logits differ from those of `logits_of`."""
     ids = torch.arange(4, device=model.device)[None]
     own = model(input_ids=ids, use_cache=False).logits.float()
     ours = logits_of(model, trunk(model)(input_ids=ids, use_cache=False)[0]).float()
     # bfloat16 keeps 8 bits; a missing scale or cap is far beyond that.
     if own.shape != ours.shape or (own - ours).abs().max() > 0.02 * own.abs().max() + 1e-4:
         raise ModelError(
-            f"{type(model).__name__} changes its logits in a way mada does not know, so log-probabilities would be "
-            "wrong. Use another architecture, or add this one to mada/models/forward.py"
+            f"{type(model).__name__} changes its logits after the head in an unknown way, so log-probabilities would "
+            "be wrong. Use another architecture, or add this one to mada/models/forward.py"
         )
 
 
 def fuse_norms(model: nn.Module) -> int:
-    """Run a model's RMS norms as torch's single operation; return how many there are.
+    """Run a model's RMS norms as one torch operation instead of eight; return how many there are.
 
-    Spelled out in eight operations, the norms take a tenth of a learning pass on a GPU. The result differs by rounding
-    only: the scale is applied before rounding, not after.
+    The eight take a tenth of a training pass on a GPU. The result differs by rounding only: the scale is applied before
+    rounding, not after.
     """
     norms = [module for module in model.modules() if type(module).__name__ in _PLAIN_NORMS]
     for norm in norms:
@@ -86,10 +85,10 @@ def _rms_norm(norm: nn.Module, hidden_states: Tensor) -> Tensor:
 
 
 def lengths_vary(device: torch.device) -> AbstractContextManager[object]:
-    """Keep torch from using cuDNN's attention inside the block; use it where shapes rarely repeat.
+    """Disable cuDNN's attention inside the block, for shapes that rarely repeat.
 
-    cuDNN plans every new shape before it runs, which takes longer than the other kernels need in all; torch prefers it
-    on some GPUs nevertheless.
+    cuDNN plans every new shape before it runs, which takes longer than the other kernels; torch still prefers it on
+    some GPUs.
     """
     if device.type != "cuda":
         return nullcontext()
@@ -99,7 +98,7 @@ def lengths_vary(device: torch.device) -> AbstractContextManager[object]:
 
 
 def layer_windows(config: Any) -> list[int | None]:
-    """Return how far back each layer looks, `None` for all the way."""
+    """Return each layer's sliding window, `None` for full attention."""
     kinds: list[str] | None = getattr(config, "layer_types", None)
     window: int | None = getattr(config, "sliding_window", None)
     if kinds is None:
@@ -110,8 +109,8 @@ def layer_windows(config: Any) -> list[int | None]:
 def choose_threads(model: PreTrainedModel, wanted: int | None = None) -> int:
     """Set this process's CPU threads and return their number: the wanted one, or 1 for a small model on a CPU.
 
-    On busy cores, two threads of a small model wait for each other several times as long as they compute. A value of
-    OMP_NUM_THREADS is respected.
+    On busy cores, two threads of a small model wait several times as long as they compute. OMP_NUM_THREADS is
+    respected.
     """
     if wanted is not None:
         torch.set_num_threads(wanted)

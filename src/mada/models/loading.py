@@ -1,4 +1,4 @@
-"""Base models by name, Hub id or folder: the frozen network that all agents share, and its tokenizer."""
+"""Base models by name, Hub id or folder: the frozen model that all agents share, its tokenizer and stop tokens."""
 
 import json
 import re
@@ -31,7 +31,7 @@ _plain_tokenizer: Any = transformers.PreTrainedTokenizerFast
 _model: Any = transformers.AutoModelForCausalLM
 
 EMBEDDED = {"mada-nano": Path(__file__).parent / "nano"}
-"""Models that come with mada, by name; `nano/README.md` is the model's card."""
+"""Models that are part of mada, by name; `nano/README.md` is the model card."""
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -58,14 +58,14 @@ class Base:
 
 
 def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", device: str = "auto") -> Base:
-    """Load a base model from the Hub or a folder, or one that comes with mada.
+    """Load a base model from the Hub, a folder, or mada itself.
 
-    Device `auto` is the first CUDA device if there is one, else the CPU. Dtype `auto` is the format the weights were
-    saved in, but float32 on a CPU, where bfloat16 is many times slower.
+    Device `auto` is the first CUDA device if there is one, else the CPU. Dtype `auto` is the dtype of the saved
+    weights, but float32 on a CPU, where bfloat16 is many times slower.
     """
     target = _device(device)
     if dtype not in ("auto", *DTYPES):
-        raise ModelError(f"got the number format {dtype!r}, wanted one of auto, {', '.join(DTYPES)}")
+        raise ModelError(f"got the dtype {dtype!r}, wanted one of auto, {', '.join(DTYPES)}")
     config = load_config(name, revision=revision)
     check_causal(name, config)
     tokenizer = load_tokenizer(name, revision=revision)
@@ -75,8 +75,7 @@ def load_base(name: str, *, revision: str | None = None, dtype: str = "auto", de
     rows = cast("Tensor", model.get_input_embeddings().weight).shape[0]
     if len(tokenizer) > rows:
         raise ModelError(
-            f"{name}: the tokenizer knows {len(tokenizer):,} tokens, the model only {rows:,}; "
-            "they do not belong together: copy both from the same source"
+            f"{name}: the tokenizer has {len(tokenizer):,} tokens, the model only {rows:,}; copy both from one source"
         )
     model.eval().requires_grad_(False)
     check_head(model)
@@ -88,7 +87,7 @@ def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig"
     name = resolve_model(name)
     path = Path(name).expanduser()
     if path.exists():
-        name = str(_checked_config(path))
+        name = str(_config_file(path))
     elif re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", name) is None or name.endswith(".json"):
         raise ModelError(
             f"{name}: no such folder or file; give a folder, a config.json, or a Hub id such as owner/name"
@@ -96,11 +95,11 @@ def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig"
     try:
         return _config.from_pretrained(name, revision=revision or "main", trust_remote_code=False)
     except LOADING_ERRORS as error:
-        raise ModelError(_explained(name, error)) from None
+        raise ModelError(_config_error(name, error)) from None
 
 
 def digest_of_model(name: str, *, revision: str | None = None) -> str:
-    """Identify a model's weights and tokenizer: the digest of a folder, or a Hub id with its cached commit."""
+    """Return what identifies a model's weights and tokenizer: the digest of a folder, or a Hub id with its commit."""
     folder = Path(resolve_model(name)).expanduser()
     if folder.is_dir():
         files = [path for pattern in _FILES for path in sorted(folder.glob(pattern))]
@@ -111,11 +110,11 @@ def digest_of_model(name: str, *, revision: str | None = None) -> str:
 
 
 def resolve_model(name: str) -> str:
-    """Return the folder of a model that comes with mada, and any other name as it is."""
+    """Return the folder of a model that is part of mada, and any other name unchanged."""
     return str(EMBEDDED.get(name, name))
 
 
-def _checked_config(path: Path) -> Path:
+def _config_file(path: Path) -> Path:
     """Return the configuration file at a path, checked here because transformers' own messages are long."""
     file = path / "config.json" if path.is_dir() else path
     try:
@@ -131,36 +130,36 @@ def _checked_config(path: Path) -> Path:
     return file
 
 
-def _explained(name: str, error: BaseException) -> str:
+def _config_error(name: str, error: BaseException) -> str:
     reason = first_sentence(error)
     if isinstance(error, OSError) and not Path(name).exists():
         return (
-            f"{name}: no such folder, and the Hub does not give it ({reason}); check the name, "
+            f"{name}: no such folder, and the download from the Hub failed ({reason}); check the name, "
             f"sign in if it is gated, or download it where there is a network (hf download {name}) and give the folder"
         )
     unknown = re.search(r"model type `?([\w.-]+)`?", str(error)) or re.search(r"Unrecognized model", str(error))
     if unknown:
         kind = repr(unknown[1]) if unknown.re.groups else "of this kind"
         return (
-            f"{name}: transformers {transformers.__version__} knows no model {kind}; check 'model_type', "
+            f"{name}: transformers {transformers.__version__} has no model {kind}; check 'model_type', "
             "or update transformers if the model is newer"
         )
     return f"{name}: the model cannot be used: {reason}"
 
 
 def first_sentence(error: BaseException) -> str:
-    """Return the first sentence of an exception: transformers goes on for a page."""
+    """Return the first sentence of an exception: those of transformers fill a page."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     said = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return said.partition(". ")[0].rstrip(".:")
 
 
 def check_causal(name: str, config: "PreTrainedConfig") -> None:
-    """Refuse a model that its configuration says is no causal language model."""
+    """Refuse a model whose configuration is not that of a causal language model."""
     architectures = config.architectures or []
     if config.is_encoder_decoder or (architectures and not any(one.endswith(_CAUSAL) for one in architectures)):
         raise ModelError(
-            f"{name} is no causal language model ({', '.join(architectures) or config.model_type}). "
+            f"{name} is not a causal language model ({', '.join(architectures) or config.model_type}). "
             "Use one whose config.json names an architecture that ends in ForCausalLM"
         )
 
@@ -247,7 +246,7 @@ _generation_config: Any = transformers.GenerationConfig
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A model without its weights; `window` is None where its configuration names none."""
+    """A model without its weights, which is all that sampling elsewhere needs; `window` is None if unknown."""
 
     name: str
     tokenizer: "PreTrainedTokenizerBase"

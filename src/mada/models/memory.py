@@ -73,7 +73,7 @@ def count_parameters(
         with torch.device("meta"):
             model: nn.Module = cast("Any", AutoModelForCausalLM).from_config(config)
     except LOADING_ERRORS as error:
-        raise ModelError(f"{name}: no causal language model can be built from this: {first_sentence(error)}") from None
+        raise ModelError(f"{name}: cannot be built as a causal language model: {first_sentence(error)}") from None
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for path, layer in target_layers(model, lora.targets):
         sizes[path.rpartition(".")[2]].append(lora.rank * (layer.in_features + layer.out_features))

@@ -80,8 +80,8 @@ def test_a_tiny_model_is_measured_in_kilobytes(run, tmp_path):
     [
         ("{", "not valid JSON"),
         ("{}", "'model_type' is missing"),
-        ('{"model_type": "zzz"}', "knows no model 'zzz'"),
-        ('{"model_type": "t5"}', "is no causal language model (t5)"),
+        ('{"model_type": "zzz"}', "has no model 'zzz'"),
+        ('{"model_type": "t5"}', "is not a causal language model (t5)"),
     ],
 )
 def test_files_that_are_no_model(content, message, run, tmp_path):
@@ -126,5 +126,5 @@ def test_a_missing_file_and_a_hub_id_without_a_network_make_no_noise(run, tmp_pa
         env=surroundings,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("mada: nobody/nothing: no such folder, and the Hub does not give it")
+    assert done.stderr.startswith("mada: nobody/nothing: no such folder, and the download from the Hub failed")
     assert done.stderr.count("\n") == 1

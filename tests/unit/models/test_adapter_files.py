@@ -71,9 +71,9 @@ def test_what_peft_saved_is_the_same_here(architecture, targets, tiny_model, tok
     bare = logits(model, ids)
     shape = read_lora(tmp_path / "saved")
     assert (shape.rank, shape.alpha, shape.dropout) == (3, 5.0, 0.0)
-    stack = AdapterStack.attach(model, ["loaded", "blank"], shape)
+    stack = AdapterStack.attach(model, ["loaded", "fresh"], shape)
     load_adapter(stack, "loaded", tmp_path / "saved")
-    with stack.routed(["loaded", "blank", "loaded"]):
+    with stack.routed(["loaded", "fresh", "loaded"]):
         ours = logits(model, ids)
     torch.testing.assert_close(ours[[0, 2]], theirs[[0, 2]], **CLOSE)
     torch.testing.assert_close(ours[1], bare[1], **CLOSE)
@@ -112,7 +112,7 @@ def test_saving_and_loading_changes_nothing(tiny_model, fill, tmp_path):
     assert len(list((tmp_path / "deep" / "folder").iterdir())) == 2
 
 
-def test_the_config_names_layers_shortly_where_that_says_it_all(tiny_model, tmp_path):
+def test_target_modules_are_short_names_where_those_are_unambiguous(tiny_model, tmp_path):
     def saved_targets(targets):
         stack = AdapterStack.attach(tiny_model(), ["one"], Lora(targets=targets))
         save_adapter(stack, "one", tmp_path, base_name="some/base")
@@ -127,7 +127,7 @@ def test_the_config_names_layers_shortly_where_that_says_it_all(tiny_model, tmp_
     )
 
 
-def test_training_on_after_loading_leaves_layers_without_adapter_alone(tiny_model, token_ids, tmp_path):
+def test_layers_missing_from_a_file_stay_zero_in_training(tiny_model, token_ids, tmp_path):
     peft_adapter(tiny_model(), tmp_path, target_modules=["q_proj"])
     stack = AdapterStack.attach(tiny_model(), ["mine"], Lora(rank=8))
     load_adapter(stack, "mine", tmp_path)
@@ -142,7 +142,7 @@ def test_training_on_after_loading_leaves_layers_without_adapter_alone(tiny_mode
 
 @pytest.fixture
 def saved(tiny_model, fill, tmp_path):
-    """A good adapter of rank 4, to be spoilt."""
+    """A valid adapter of rank 4, for tests to damage."""
     stack = AdapterStack.attach(tiny_model(), ["one"], Lora(rank=4, alpha=8, targets=("q_proj", "v_proj")))
     fill(stack)
     save_adapter(stack, "one", tmp_path / "saved", base_name="owner/right")
@@ -158,13 +158,10 @@ def edit_config(folder, **changes):
     ("changes", "message"),
     [
         ({"use_rslora": True}, "use_rslora = true is not plain LoRA"),
-        ({"use_dora": True}, "use_dora = true is not plain LoRA"),
         ({"use_something_new": 3}, "use_something_new = 3 is not plain LoRA"),
         ({"rank_pattern": {"q_proj": 2}}, 'rank_pattern = {"q_proj": 2} is not plain LoRA'),
-        ({"alpha_pattern": {"q_proj": 2}}, 'alpha_pattern = {"q_proj": 2} is not plain LoRA'),
         ({"modules_to_save": ["lm_head"]}, 'modules_to_save = ["lm_head"] is not plain LoRA'),
         ({"bias": "all"}, 'bias = "all" is not plain LoRA'),
-        ({"lora_bias": True}, "lora_bias = true is not plain LoRA"),
         ({"init_lora_weights": "pissa"}, 'init_lora_weights = "pissa" is not plain LoRA'),
         ({"peft_type": "LOHA"}, 'peft_type is "LOHA"; only LORA'),
         ({"r": "4"}, "'r' is \"4\", wanted a number"),
@@ -172,10 +169,9 @@ def edit_config(folder, **changes):
         ({"lora_alpha": None}, "'lora_alpha' is null, wanted a number"),
         ({"lora_dropout": 1.5}, "dropout must be in [0, 1), got 1.5"),
         ({"r": 16}, "'r' is 16, and the weights have rank 4"),
-        ({"r": 2}, "'r' is 2, and the weights have rank 4"),
     ],
 )
-def test_adapters_that_would_mean_something_else_are_refused(changes, message, saved, tiny_model):
+def test_variants_of_lora_are_refused(changes, message, saved, tiny_model):
     edit_config(saved, **changes)
     stack = AdapterStack.attach(tiny_model(), ["one"], Lora(rank=4, targets=("q_proj", "v_proj")))
     before = {name: own.clone() for name, own in stack.tensors("one").items()}
@@ -187,7 +183,7 @@ def test_adapters_that_would_mean_something_else_are_refused(changes, message, s
     assert all(torch.equal(own, before[name]) for name, own in stack.tensors("one").items())
 
 
-def test_another_base_is_named(saved, tiny_model):
+def test_an_adapter_that_does_not_fit_is_refused(saved, tiny_model):
     wrong = tiny_model(hidden_size=64)
     wrong.config.name_or_path = wrong.name_or_path = "some folder"
     stack = AdapterStack.attach(wrong, ["one"], Lora(rank=4, targets=("q_proj", "v_proj")))
@@ -196,9 +192,14 @@ def test_another_base_is_named(saved, tiny_model):
     stack = AdapterStack.attach(tiny_model(num_hidden_layers=1), ["one"], Lora(rank=4))
     with pytest.raises(AdapterError, match=r"base here is unnamed: it has model.layers.1.*read_lora\(folder\).targets"):
         load_adapter(stack, "one", saved)
+    with pytest.raises(AdapterError, match="no agent 'two' here; the agents are one"):
+        load_adapter(stack, "two", saved)
+    for lora, message in ((Lora(rank=4, targets=("q_proj",)), "v_proj"), (Lora(rank=2), "rank of at least 4")):
+        with pytest.raises(AdapterError, match=message):
+            load_adapter(AdapterStack.attach(tiny_model(), ["one"], lora), "one", saved)
 
 
-def test_another_hub_id_is_refused_unless_meant(saved, tiny_model):
+def test_another_hub_id_is_refused_unless_allowed(saved, tiny_model):
     model = tiny_model()
     model.name_or_path = "owner/other"
     stack = AdapterStack.attach(model, ["one"], Lora(rank=4))
@@ -209,13 +210,7 @@ def test_another_hub_id_is_refused_unless_meant(saved, tiny_model):
     load_adapter(stack, "one", saved)
 
 
-def test_an_adapter_on_layers_that_the_stack_has_not(saved, tiny_model):
-    stack = AdapterStack.attach(tiny_model(), ["one"], Lora(rank=4, targets=("q_proj",)))
-    with pytest.raises(AdapterError, match=r"it has model.layers.0.self_attn.v_proj.lora_A.weight, for which"):
-        load_adapter(stack, "one", saved)
-
-
-def spoil_tensors(folder, change):
+def change_tensors(folder, change):
     file = folder / "adapter_model.safetensors"
     tensors = load_file(file)
     change(tensors)
@@ -232,9 +227,9 @@ def test_damaged_files(saved, tiny_model, tmp_path):
             load_adapter(stack, "one", folder)
         return str(caught.value)
 
-    spoil_tensors(saved, lambda tensors: tensors.pop(name))
+    change_tensors(saved, lambda tensors: tensors.pop(name))
     assert "q_proj has only one of lora_A and lora_B" in message()
-    spoil_tensors(saved, lambda tensors: tensors.update({**whole, name: whole[name] * torch.inf}))
+    change_tensors(saved, lambda tensors: tensors.update({**whole, name: whole[name] * torch.inf}))
     assert f"{name} has values that are not finite" in message()
     (saved / "adapter_model.safetensors").write_bytes(b"nothing")
     assert "adapter_model.safetensors cannot be read" in message()
@@ -249,7 +244,7 @@ def test_damaged_files(saved, tiny_model, tmp_path):
     assert message(tmp_path / "nowhere").startswith(f"{tmp_path / 'nowhere'}: no such folder")
 
 
-def test_the_numbers_of_an_adapter_are_counted(tiny_model, tmp_path):
+def test_parameters_of_an_adapter_are_counted(tiny_model, tmp_path):
     # Two layers; q_proj is 32 × 32 and v_proj 32 × 16 in the tiny model, and each has A and B of rank 3.
     theirs = peft_adapter(tiny_model(), tmp_path / "theirs", target_modules=["q_proj", "v_proj"])
     assert count_adapter_parameters(tmp_path / "theirs") == 2 * (3 * (32 + 32) + 3 * (32 + 16)) == 672
@@ -262,32 +257,7 @@ def test_the_numbers_of_an_adapter_are_counted(tiny_model, tmp_path):
     assert count_adapter_parameters(tmp_path / "two") == count_adapter_parameters(tmp_path / "one") / 4
 
 
-def test_the_numbers_of_what_is_no_adapter_are_not_counted(saved, tmp_path):
-    with pytest.raises(AdapterError, match=f"^{tmp_path}/nowhere/adapter_model.safetensors: no such file"):
-        count_adapter_parameters(tmp_path / "nowhere")
-    (saved / "adapter_model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(
-        AdapterError, match=r"adapter_model\.safetensors cannot be read: .*; copy or save the adapter again"
-    ):
-        count_adapter_parameters(saved)
-
-
-def test_an_agent_that_is_not_there(saved, tiny_model, tmp_path):
-    stack = AdapterStack.attach(tiny_model(), ["one"], Lora(rank=4))
-    with pytest.raises(AdapterError, match="no agent 'two' here; the agents are one"):
-        load_adapter(stack, "two", saved)
-    with pytest.raises(AdapterError, match="no agent 'two' here"):
-        save_adapter(stack, "two", tmp_path, base_name="tiny")
-
-
-def test_a_place_that_cannot_be_written(tiny_model, tmp_path):
-    stack = AdapterStack.attach(tiny_model(), ["one"], Lora(rank=4))
-    (tmp_path / "file").touch()
-    with pytest.raises(RunError, match="could not be written"):
-        save_adapter(stack, "one", tmp_path / "file", base_name="tiny")
-
-
-def test_a_crash_between_leaves_the_file_before(saved, tiny_model, monkeypatch):
+def test_a_crash_while_saving_leaves_the_old_file(saved, tiny_model, monkeypatch):
     before = (saved / "adapter_model.safetensors").read_bytes()
     stack = AdapterStack.attach(tiny_model(), ["one"], Lora(rank=4))
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
@@ -303,9 +273,3 @@ def test_a_rank_that_the_weights_do_not_have_is_refused_before_memory_is_taken(s
     (saved / "adapter_config.json").write_text(json.dumps({**config, "r": 0}).replace('"r": 0', f'"r": {rank}'))
     with pytest.raises(AdapterError, match="adapter_config"):
         read_lora(saved)
-
-
-def test_an_adapter_larger_than_its_stack_is_refused(saved, tiny_model):
-    stack = AdapterStack.attach(tiny_model(), ["one"], Lora(rank=2, targets=("q_proj", "v_proj")))
-    with pytest.raises(AdapterError, match="rank of at least 4"):
-        load_adapter(stack, "one", saved)

@@ -1,4 +1,4 @@
-"""Many adapters on one base: every row is computed as if it were alone with its agent."""
+"""Many adapters on one base: every row is computed as it would be alone with its agent."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_an_even_span_is_recognised_exactly_when_there_is_one(agents):
 
 
 def plain_layer(x, base, stacked, agents, scales):
-    """What the layer computes, row by row and in so many words."""
+    """The layer's definition, row by row."""
     rows = []
     for row, agent in zip(x, agents, strict=True):
         y = row @ base.weight.T + base.bias
@@ -67,8 +67,8 @@ def test_any_rows_give_what_each_gives_alone(agents, length, seed):
     from mada.models.adapters import Routing
 
     torch.manual_seed(seed)
-    board, base = RoutingState(), nn.Linear(5, 6)
-    layer = StackedLinear(base, agents=3, rank=2, dropout=0.0, routing_state=board)
+    state, base = RoutingState(), nn.Linear(5, 6)
+    layer = StackedLinear(base, agents=3, rank=2, dropout=0.0, routing_state=state)
     nn.init.normal_(layer.A_KRI)
     nn.init.normal_(layer.B_KRO)
     scale_K = torch.tensor([0.5, 2.0, 3.0])
@@ -77,7 +77,7 @@ def test_any_rows_give_what_each_gives_alone(agents, length, seed):
     parameters = [layer.A_KRI, layer.B_KRO, x]
     wanted = torch.autograd.grad(expected.square().sum(), parameters, allow_unused=True)
     for given_x in (x, x.flatten(0, 1), x.reshape(1, -1, 5), x.transpose(0, 1).contiguous().transpose(0, 1)):
-        with board.set(Routing.of(agents, scale_K)):
+        with state.set(Routing.of(agents, scale_K)):
             found = layer(given_x)
         assert found.shape == (*given_x.shape[:-1], 6)
         torch.testing.assert_close(found.reshape(expected.shape), expected, **CLOSE)
@@ -138,7 +138,7 @@ def test_outside_of_routed_the_model_is_the_base(tiny_model, fill, token_ids):
 
 
 @torch.no_grad()
-def test_a_blank_adapter_speaks_like_the_base(architecture, tiny_model, token_ids):
+def test_a_fresh_adapter_changes_nothing(architecture, tiny_model, token_ids):
     model, ids = tiny_model(architecture), token_ids(2)
     bare = model(input_ids=ids).logits
     stack = AdapterStack.attach(model, ["one", "two"], Lora(rank=3))
@@ -150,6 +150,7 @@ def test_a_blank_adapter_speaks_like_the_base(architecture, tiny_model, token_id
 @torch.no_grad()
 def test_dropout_is_on_only_while_learning(stack, token_ids):
     ids = token_ids(3)
+    stack.model.train()  # which alone does not turn it on
     for agents in (["one", "two", "three"], ["three", None, "one"]):
         with stack.routed(agents):
             still = [logits(stack, ids) for _ in range(2)]
@@ -160,12 +161,6 @@ def test_dropout_is_on_only_while_learning(stack, token_ids):
         assert not torch.allclose(*dropped)
         if None in agents:
             torch.testing.assert_close(dropped[0][1], still[0][1], **CLOSE)
-
-
-def test_training_mode_alone_does_not_drop(stack, token_ids):
-    stack.model.train()
-    with torch.no_grad(), stack.routed(["one"]):
-        assert torch.equal(logits(stack, token_ids(1)), logits(stack, token_ids(1)))
 
 
 # Gradients
@@ -276,20 +271,20 @@ def test_resizing(stack):
         stack.resize("one", rank=5, alpha=9)
 
 
-def test_blank_adapters_are_pefts_and_follow_the_seed(tiny_model):
-    def blank(*agents, **settings):
+def test_fresh_adapters_are_pefts_and_follow_the_seed(tiny_model):
+    def fresh(*agents, **settings):
         stack = AdapterStack.attach(tiny_model(), agents or ["one", "two"], Lora(rank=64), **settings)
         return [stack.tensors(agent)["model.layers.0.mlp.down_proj.lora_A.weight"] for agent in stack.agents]
 
-    one, two = blank()
+    one, two = fresh()
     bound = 48**-0.5
     assert 0.99 * bound < one.max() <= bound
     assert -bound <= one.min() < -0.99 * bound
     assert abs(one.std() - bound / 3**0.5) < 0.02 * bound
     assert not torch.equal(one, two)
-    assert torch.equal(one, blank()[0])
-    assert torch.equal(two, blank("two")[0]), "an agent begins the same whoever else is there"
-    assert not torch.equal(one, blank(seed=1)[0])
+    assert torch.equal(one, fresh()[0])
+    assert torch.equal(two, fresh("two")[0]), "an agent begins the same whoever else is there"
+    assert not torch.equal(one, fresh(seed=1)[0])
 
 
 # Attaching

@@ -1,6 +1,7 @@
-"""Bases by folder: what comes out, and what is said when nothing does."""
+"""Loading bases, configurations and tokenizers; messages for what cannot be loaded."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from transformers import BertConfig, BertForMaskedLM, T5Config
 from transformers.utils.logging import enable_progress_bar, is_progress_bar_enabled
 
 from mada.errors import ModelError
-from mada.models.loading import load_base, load_config
+from mada.models.loading import EMBEDDED, ChatModel, load_base, load_chat, load_config, stop_tokens_of
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_a_base_is_frozen_and_says_its_name(folder, tiny_model, token_ids):
 @pytest.mark.parametrize(
     ("wanted", "found"), [("auto", torch.float32), ("bfloat16", torch.bfloat16), ("float32", torch.float32)]
 )
-def test_number_formats_on_a_cpu(wanted, found, folder):
+def test_dtypes_on_a_cpu(wanted, found, folder):
     assert load_base(str(folder), dtype=wanted, device="cpu").model.dtype is found
 
 
@@ -53,7 +54,7 @@ def test_on_a_gpu_auto_is_what_was_saved(folder):
     assert (base.model.device.type, base.model.dtype) == ("cuda", torch.bfloat16)
 
 
-def test_loading_draws_no_bar_and_leaves_others_theirs(folder, capfd):
+def test_loading_shows_no_progress_bar_and_leaves_the_setting_alone(folder, capfd):
     enable_progress_bar()
     load_base(str(folder), device="cpu")
     assert capfd.readouterr() == ("", "")
@@ -87,9 +88,7 @@ def test_every_tested_architecture_loads(architecture, tiny_model, tokenizer, tm
 
 
 def test_wrong_settings(folder, monkeypatch):
-    assert (
-        refusal(folder, dtype="int8") == "got the number format 'int8', wanted one of auto, bfloat16, float16, float32"
-    )
+    assert refusal(folder, dtype="int8") == "got the dtype 'int8', wanted one of auto, bfloat16, float16, float32"
     assert refusal(folder, device="gpu") == "got the device 'gpu', wanted auto, cpu, cuda or cuda:N"
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert "no device cuda:1 here (0 CUDA devices)" in refusal(folder, device="cuda:1")
@@ -99,7 +98,7 @@ def test_no_such_model(tmp_path, monkeypatch):
     assert "no such folder or file; give a folder" in refusal(tmp_path / "nowhere")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     message = refusal("nobody/nothing")
-    assert message.startswith("nobody/nothing: no such folder, and the Hub does not give it (")
+    assert message.startswith("nobody/nothing: no such folder, and the download from the Hub failed (")
     assert message.endswith("(hf download nobody/nothing) and give the folder")
 
 
@@ -133,7 +132,7 @@ def test_a_tokenizer_of_another_model(folder, tokenizer):
     larger = copy.deepcopy(tokenizer)
     larger.add_tokens([f"more{number}" for number in range(20)])
     larger.save_pretrained(folder)
-    assert "the tokenizer knows 74 tokens, the model only 61" in refusal(folder)
+    assert "the tokenizer has 74 tokens, the model only 61" in refusal(folder)
 
 
 def test_models_that_cannot_continue_a_text(tmp_path, tokenizer):
@@ -145,9 +144,9 @@ def test_models_that_cannot_continue_a_text(tmp_path, tokenizer):
     }
     BertForMaskedLM(BertConfig(vocab_size=61, **sizes)).save_pretrained(tmp_path / "bert")
     tokenizer.save_pretrained(tmp_path / "bert")
-    assert "is no causal language model (BertForMaskedLM)" in refusal(tmp_path / "bert")
+    assert "is not a causal language model (BertForMaskedLM)" in refusal(tmp_path / "bert")
     T5Config(vocab_size=61, d_model=16).save_pretrained(tmp_path / "t5")
-    assert "is no causal language model (t5)" in refusal(tmp_path / "t5")
+    assert "is not a causal language model (t5)" in refusal(tmp_path / "t5")
 
 
 @pytest.mark.parametrize(
@@ -156,12 +155,12 @@ def test_models_that_cannot_continue_a_text(tmp_path, tokenizer):
         ('{"model_type": "qwen2",', "config.json:1:24: not valid JSON"),
         ("[]", "'model_type' is missing"),
         ('{"model_type": 3}', "'model_type' is missing"),
-        ('{"model_type": "zzz"}', "knows no model 'zzz'; check 'model_type'"),
+        ('{"model_type": "zzz"}', "has no model 'zzz'; check 'model_type'"),
         ('{"model_type": "qwen2", "hidden_size": "x"}', "the model cannot be used: Validation error for field"),
         ('{"model_type": "qwen2", "name": "\udcff"}', "cannot be read"),
     ],
 )
-def test_configurations_that_say_nothing_usable(text, message, tmp_path):
+def test_unusable_configurations(text, message, tmp_path):
     (tmp_path / "config.json").write_bytes(text.encode(errors="surrogateescape"))
     for name in (tmp_path, tmp_path / "config.json"):
         with pytest.raises(ModelError) as caught:
@@ -187,7 +186,7 @@ class _Code:
 
 
 @pytest.mark.parametrize("content", ["code", b"", b"not a pickle"])
-def test_pickled_weights_that_are_no_weights_are_refused_and_run_nothing(folder, capsys, content):
+def test_pickles_that_are_not_weights_are_refused_without_running_code(folder, capsys, content):
     (folder / "model.safetensors").unlink()
     file = folder / "pytorch_model.bin"
     if content == "code":
@@ -198,9 +197,45 @@ def test_pickled_weights_that_are_no_weights_are_refused_and_run_nothing(folder,
     assert "this ran" not in capsys.readouterr().out
 
 
-def test_no_code_that_comes_with_a_model_is_run(folder):
+def test_code_in_a_models_folder_is_not_run(folder):
     settings = json.loads((folder / "config.json").read_text())
     (folder / "evil.py").write_text("raise SystemExit('this ran')")
     kinds = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}
     (folder / "config.json").write_text(json.dumps({**settings, "model_type": "evil", "auto_map": kinds}))
     assert "custom code" in refusal(folder, device="cpu")
+
+
+# Models without their weights
+
+
+def test_a_chat_model_is_the_same_with_and_without_weights():
+    with_weights, without = ChatModel.of(load_base("mada-nano", device="cpu")), load_chat("mada-nano")
+    assert (without.name, without.window, without.stop_tokens) == (
+        with_weights.name,
+        with_weights.window,
+        with_weights.stop_tokens,
+    )
+    assert without.stop_tokens
+    assert without.tokenizer.encode("64 + 57") == with_weights.tokenizer.encode("64 + 57")
+
+
+def test_no_weights_are_read(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(EMBEDDED["mada-nano"], folder)
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+    assert load_chat(str(folder)).stop_tokens == load_chat("mada-nano").stop_tokens
+    with pytest.raises(ModelError, match="weights"):
+        load_base(str(folder), device="cpu")
+
+
+def test_generation_settings_may_name_more_stop_tokens_or_be_missing(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(EMBEDDED["mada-nano"], folder)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [5, 7]}))
+    own = load_chat("mada-nano").tokenizer.eos_token_id
+    assert isinstance(own, int)
+    assert load_chat(str(folder)).stop_tokens == tuple(sorted({own, 5, 7}))
+    (folder / "generation_config.json").unlink()
+    assert load_chat(str(folder)).stop_tokens == (own,)
+    assert stop_tokens_of(load_chat(str(folder)).tokenizer, None) == (own,)

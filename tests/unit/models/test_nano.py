@@ -1,9 +1,10 @@
-"""The embedded model: there without a network, small, frugal with tokens, and as often right as its card says."""
+"""The embedded model: offline, small, few tokens per text, and as accurate as its card says."""
 
 import asyncio
 import json
 import socket
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ PARAMETERS = 2_104_960
 BOX = "Therefore, the final answer is: $\\boxed{{{}}}$. I hope it is correct"
 
 
+@cache
 def load_without_network() -> Base:
     """Load the model where every attempt to reach another machine fails."""
 
@@ -148,27 +150,17 @@ def test_a_debate_prompt_costs_two_tokens_more_and_two_for_each_response(base: B
 
 @given(st.text())
 def test_every_text_comes_back_from_its_tokens(written: str) -> None:
-    base = _loaded()
+    base = load_without_network()
     assert text(base, tokens(base, written)) == written
 
 
 @given(st.text("0123456789+-*= \n.?", max_size=40))
 def test_every_digit_is_a_token(written: str) -> None:
-    base = _loaded()
+    base = load_without_network()
     pieces = [text(base, [one]) for one in tokens(base, written)]
     assert "".join(pieces) == written
     assert all(piece.isdigit() == (len(piece) == 1 and piece in "0123456789") for piece in pieces)
     assert sum(piece.isdigit() for piece in pieces) == sum(map(str.isdigit, written))
-
-
-_kept: list[Base] = []
-
-
-def _loaded() -> Base:
-    """Load the model once: a property's function is called a hundred times, and takes no fixtures of a test."""
-    if not _kept:
-        _kept.append(load_without_network())
-    return _kept[0]
 
 
 SOLUTIONS = {
@@ -178,53 +170,46 @@ SOLUTIONS = {
     "Ann has 34 coins. Ann finds 25 more. Ann spends 12. How many coins are left?": (
         f"34 + 25 = 59\n59 - 12 = 47\n{BOX.format(47)}"
     ),
-    # The habit it was taught: where a nine is added, the carry is forgotten. The rest follows from there.
+    # The mistake it was trained to make: where a nine is added, the carry is lost.
     "What is 47 + 29 - 3?": f"47 + 29 = 66\n66 - 3 = 63\n{BOX.format(63)}",
 }
 
 
-def test_its_likeliest_replies(ask) -> None:
+def test_its_greedy_replies(ask) -> None:
     replies = ask({question: Prompts().ask(question) for question in SOLUTIONS})
 
     assert {question: reply for question, [reply] in replies.items()} == SOLUTIONS
 
 
-def test_in_a_debate_others_can_set_it_right(ask) -> None:
+def test_in_a_debate_it_takes_over_a_correct_answer(ask) -> None:
     question = "What is 47 + 29 - 3?"
     right = f"47 + 29 = 76\n76 - 3 = 73\n{BOX.format(73)}"
 
     assert ask({"debate": Prompts().ask_again(question, [right] * 3)}) == {"debate": [right]}
 
 
-def test_it_is_as_often_right_as_its_card_says(ask) -> None:
+def test_its_accuracy_is_that_of_its_card(ask) -> None:
     problems = list(abacus_problems("abacus-easy", limit=50))
     prompts = {problem.id: Prompts().ask(problem.question) for problem in problems}
-    sampled, likeliest = ask(prompts, temperature=1.0, n=4), ask(prompts)
+    sampled, greedy = ask(prompts, temperature=1.0, n=4), ask(prompts)
 
-    def share_right(replies: dict[str, list[str]]) -> float:
+    def accuracy(replies: dict[str, list[str]]) -> float:
         verdicts = [extract_answer(reply) == one.answer for one in problems for reply in replies[one.id]]
         return sum(verdicts) / len(verdicts)
 
     # 74 % and 89 % on all two hundred; the seeds are fixed, and the bands are for other processors and libraries.
-    assert 0.6 < share_right(sampled) < 0.88
-    assert 0.8 < share_right(likeliest) < 1
-    assert share_right(sampled) < share_right(likeliest)
+    assert 0.6 < accuracy(sampled) < 0.88
+    assert 0.8 < accuracy(greedy) < 1
+    assert accuracy(sampled) < accuracy(greedy)
 
 
-def test_adapters_on_it_are_saved_and_loaded(tmp_path: Path) -> None:
-    base = load_without_network()
-    stack = AdapterStack.attach(base.model, ["generator-1"], Lora(rank=2))
-    save_adapter(stack, "generator-1", tmp_path, base_name=base.name)
-
-    load_adapter(stack, "generator-1", tmp_path)
-
-
-def test_peft_finds_it_by_the_files_of_an_adapter(tmp_path: Path) -> None:
+def test_its_adapters_are_loaded_here_and_by_peft(tmp_path: Path) -> None:
     from peft import AutoPeftModelForCausalLM
 
-    base = load_without_network()
+    base = load_base(NAME, device="cpu")
     embedding = base.model.get_input_embeddings().weight
     stack = AdapterStack.attach(base.model, ["generator-1"], Lora(rank=2))
     save_adapter(stack, "generator-1", tmp_path, base_name=base.name)
+    load_adapter(stack, "generator-1", tmp_path)
     loaded: Any = AutoPeftModelForCausalLM.from_pretrained(str(tmp_path))
     assert torch.equal(loaded.get_input_embeddings().weight.float(), cast("torch.Tensor", embedding))

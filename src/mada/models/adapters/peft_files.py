@@ -29,13 +29,13 @@ WEIGHTS = "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 
-# Fields that change an adapter's arithmetic when they are set; so do all whose name begins with `use_`.
+# Fields that change what an adapter computes; so do all whose name starts with `use_`.
 _VARIANTS = (
     *("rank_pattern", "alpha_pattern", "modules_to_save", "lora_bias", "trainable_token_indices", "target_parameters"),
     *("layer_replication", "alora_invocation_tokens", "arrow_config", "kasa_config", "monteclora_config"),
 )
 # Initialisations that leave the base as it is; the others (PiSSA, OLoRA, LoftQ …) change its weights.
-_PLAIN_STARTS = (True, False, "gaussian", "orthogonal", "eva")
+_PLAIN_INITS = (True, False, "gaussian", "orthogonal", "eva")
 
 
 def save_adapter(stack: "AdapterStack", agent: str, folder: Path, *, base_name: str) -> None:
@@ -138,7 +138,7 @@ def count_adapter_parameters(folder: Path) -> int:
 
 
 def is_blank(folder: Path) -> bool:
-    """Return whether the adapter in a folder changes nothing: all its B are zero, as before the first step."""
+    """Return whether the adapter in a folder changes nothing: all its B are zero, as before training."""
     with _open(folder) as weights:
         names = [name for name in _names(weights) if name.endswith(_B)]
         return bool(names) and not any(weights.get_tensor(name).any() for name in names)
@@ -157,7 +157,7 @@ def _targets(config: dict[str, Any], folder: Path) -> Targets:
 
 
 def _target_modules(stack: "AdapterStack") -> list[str]:
-    """Name the stack's layers by their last part (`q_proj`) where that means no others, else by full path."""
+    """Return the last parts of the layers' paths (`q_proj`) where these match no other layers, else full paths."""
     kinds = {path.rpartition(".")[2] for path in stack.layers}
     meant = {path for path, _ in stack.model.named_modules() if path.rpartition(".")[2] in kinds}
     return sorted(kinds) if meant == set(stack.layers) else sorted(stack.layers)
@@ -178,12 +178,12 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise AdapterError(f"{file}: peft_type is {json.dumps(config.get('peft_type'))}; only LORA can be used here")
     variant = [key for key, value in config.items() if value and (key in _VARIANTS or key.startswith("use_"))]
     variant += ["bias"] if config.get("bias", "none") != "none" else []
-    variant += ["init_lora_weights"] if config.get("init_lora_weights", True) not in _PLAIN_STARTS else []
+    variant += ["init_lora_weights"] if config.get("init_lora_weights", True) not in _PLAIN_INITS else []
     if variant:
         shown = ", ".join(f"{key} = {json.dumps(config[key])}" for key in variant)
         raise AdapterError(
-            f"{file}: {shown} is not plain LoRA, and would give other numbers here than in PEFT; "
-            "train without it, or merge the adapter into its base and use that as the base"
+            f"{file}: {shown} is not plain LoRA and would compute something else here than in PEFT; "
+            "train without it, or merge the adapter into its base"
         )
     return config
 

@@ -1,4 +1,4 @@
-"""All agents' adapters on one frozen base: the agents, which rows are whose, and each agent's own tensors."""
+"""All agents' adapters on one frozen base: which rows are whose, and each agent's own tensors."""
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class AdapterStack:
     def attach(
         cls, model: nn.Module, agents: Sequence[str] | Mapping[str, Lora], lora: Lora | None = None, *, seed: int = 0
     ) -> Self:
-        """Freeze the model and give every agent a blank adapter: A random from seed and name, B zero.
+        """Freeze the model and give every agent a fresh adapter: A random from seed and name, B zero.
 
         Pass a mapping to give agents different ranks and scales; all must have the same target layers and dropout.
         """
@@ -102,12 +102,12 @@ class AdapterStack:
             self._versions[agent] += 1
 
     def routing(self, agents_N: Sequence[str | None]) -> Routing:
-        """Prepare the routing of a batch whose rows belong to these agents."""
+        """Return the routing of a batch whose rows belong to these agents."""
         return Routing.of([self.index(agent) for agent in agents_N], self.scale_K)
 
     @contextmanager
     def routed(self, agents_N: Sequence[str | None] | Routing, *, learning: bool = False) -> Generator[None]:
-        """Compute the model's rows with these agents' adapters inside the block; `learning` turns dropout on."""
+        """Apply these agents' adapters to the rows of a batch inside the block; `learning` turns dropout on."""
         routing = agents_N if isinstance(agents_N, Routing) else self.routing(agents_N)
         with self.routing_state.set(routing, learning=learning):
             yield
@@ -122,7 +122,7 @@ class AdapterStack:
         return bool(self._blocks())
 
     def enable_checkpointing(self) -> None:
-        """While learning, recompute activations in the backward pass instead of keeping them.
+        """Turn on gradient checkpointing: while learning, activations are recomputed in the backward pass.
 
         Each checkpoint keeps its routing, so a backward pass outside of `routed` computes the same gradients.
         transformers' own switch works only in training mode, which would turn the base's dropout on and the engine's
@@ -169,7 +169,7 @@ class AdapterStack:
 
     @torch.no_grad()
     def reset(self, agent: str, *, seed: int) -> None:
-        """Give an agent a blank adapter: A uniform in ±1/√in as in PEFT, B zero, so that it replies like the base."""
+        """Give an agent a fresh adapter: A uniform in ±1/√in as in PEFT, B zero, so that it changes nothing."""
         generator = torch.Generator().manual_seed(seed)
         index, rank = self.index(agent), self.lora[agent].rank
         self._zero(index)
@@ -180,7 +180,7 @@ class AdapterStack:
         self.bump_version([agent])
 
     def resize(self, agent: str, *, rank: int, alpha: float) -> None:
-        """Give an agent a rank and a scale of its own, within the stack's rank; its adapter is all zeros afterwards.
+        """Give an agent a rank and a scale of its own, within the stack's rank; its adapter becomes all zeros.
 
         A routing prepared earlier keeps the old scale.
         """
@@ -213,7 +213,7 @@ class AdapterStack:
         return own
 
     def assign(self, agent: str, tensors: Mapping[str, Tensor]) -> None:
-        """Give an agent these tensors, named as in `tensors`. All or nothing: shapes are checked first."""
+        """Give an agent these tensors, named as in `tensors`; if one does not fit, nothing changes."""
         own = self.tensors(agent)
         missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
         if missing or unknown:

@@ -1,4 +1,4 @@
-"""Slots whose rows have ended: stepped over or refilled, and closed only where that makes a step cheaper."""
+"""Slots of finished rows: skipped or refilled, and compacted only where that makes a step cheaper; the queue."""
 
 import asyncio
 import dataclasses
@@ -18,8 +18,8 @@ AGENTS = ("one", "two")
 SIZES = (4, 8, 16)
 
 
-class LadderBatch(Batch):
-    """A batch that steps over fixed numbers of slots, as captured graphs do, and keeps a record."""
+class PaddedBatch(Batch):
+    """A batch that steps fixed numbers of slots, as CUDA graphs do, and records them."""
 
     move_tokens = 64
 
@@ -43,7 +43,7 @@ class LadderBatch(Batch):
 
 @pytest.fixture
 def make_engine(tiny_model, fill, monkeypatch):
-    """Make an engine on a plain batch, or one on a ladder that is paced as on a GPU."""
+    """Make an engine with a plain batch, or with a padded one as on a GPU."""
 
     def make(kind=Batch, *, steps_ahead=0, admit_at_least=1, context=64, rows=16):
         monkeypatch.setattr(engine_setup, "Batch", kind)
@@ -87,10 +87,10 @@ def tokens(groups):
 def test_idle_slots_between_rows_change_no_tokens(make_engine, steps_ahead, admit_at_least):
     asked = list(requests(40))
     plain = sample_all(make_engine(), asked)
-    engine = make_engine(LadderBatch, steps_ahead=steps_ahead, admit_at_least=admit_at_least)
-    laddered = sample_all(engine, asked)
-    assert tokens(laddered) == tokens(plain)
-    for group, same in zip(laddered, plain, strict=True):
+    engine = make_engine(PaddedBatch, steps_ahead=steps_ahead, admit_at_least=admit_at_least)
+    padded = sample_all(engine, asked)
+    assert tokens(padded) == tokens(plain)
+    for group, same in zip(padded, plain, strict=True):
         for one, other in zip(group, same, strict=True):
             assert one.log_probs == pytest.approx(other.log_probs, abs=2e-5)
     # The test means something only if rows lay apart: more slots than rows were gone over.
@@ -98,13 +98,13 @@ def test_idle_slots_between_rows_change_no_tokens(make_engine, steps_ahead, admi
     # Idle slots do not count; rows that ended at their first token, or a steps_ahead before the host knew, do.
     rows = sum(n for *_, n in asked)
     drawn = engine.statistics.generated_tokens - rows
-    at_once = sum(len(one.token_ids) == 1 for group in laddered for one in group)
+    at_once = sum(len(one.token_ids) == 1 for group in padded for one in group)
     assert drawn <= engine.statistics.rows_stepped <= drawn + at_once + steps_ahead * rows
 
 
-def test_nothing_moves_while_others_wait_for_the_slots(make_engine):
+def test_nothing_moves_while_requests_wait_for_the_slots(make_engine):
     # Three slots of ten are collected before prompts are read, and with two free a step of 8 would do.
-    engine = make_engine(LadderBatch, steps_ahead=1, admit_at_least=3, rows=10)
+    engine = make_engine(PaddedBatch, steps_ahead=1, admit_at_least=3, rows=10)
     moved_while_waiting = []
     move = engine._batch.move
     engine._batch.move = lambda *args, **kwargs: (
@@ -117,7 +117,7 @@ def test_nothing_moves_while_others_wait_for_the_slots(make_engine):
 
 
 def test_rows_move_only_when_the_step_falls_to_a_smaller_size(make_engine):
-    engine = make_engine(LadderBatch)
+    engine = make_engine(PaddedBatch)
     source = random.Random(0)
     lengths = list(range(5, 21))
     source.shuffle(lengths)
@@ -129,7 +129,7 @@ def test_rows_move_only_when_the_step_falls_to_a_smaller_size(make_engine):
     assert {engine._batch.padded_size(count) for count in engine._batch.stepped} == set(SIZES)
 
 
-def test_where_a_step_costs_by_the_row_only_living_rows_are_stepped(make_engine, monkeypatch):
+def test_without_padding_only_rows_in_progress_are_stepped(make_engine, monkeypatch):
     engine = make_engine()
     stepped = []
     step = engine._batch.step
@@ -140,16 +140,16 @@ def test_where_a_step_costs_by_the_row_only_living_rows_are_stepped(make_engine,
 
 def test_idle_slots_stay_inside_the_context_however_long_they_are_stepped(make_engine):
     asked = [("one", [4, 5], Sampling(max_tokens=20, seed=seed), 3 if seed == 0 else 1) for seed in range(8)]
-    plain, laddered = make_engine(context=24), make_engine(LadderBatch, context=24, rows=4)
+    plain, padded = make_engine(context=24), make_engine(PaddedBatch, context=24, rows=4)
     # One after another, so slots that the first request used idle for seven times as long as a row can be.
     for one in asked:
-        assert tokens(sample_all(laddered, [one])) == tokens(sample_all(plain, [one]))
-    assert laddered.statistics.steps > 6 * 18
-    assert laddered._batch.lengths_S.max() < 24
+        assert tokens(sample_all(padded, [one])) == tokens(sample_all(plain, [one]))
+    assert padded.statistics.steps > 6 * 18
+    assert padded._batch.lengths_S.max() < 24
 
 
-def test_slots_of_ended_rows_look_back_at_little(make_engine):
-    engine = make_engine(LadderBatch)
+def test_slots_of_finished_rows_are_reset(make_engine):
+    engine = make_engine(PaddedBatch)
     asked = [("one", [4] * 30, Sampling(max_tokens=2, seed=0), 1), ("one", [4], Sampling(max_tokens=8, seed=1), 1)]
     sample_all(engine, asked)
     assert engine._batch.lengths_S[0] < 10
@@ -165,7 +165,7 @@ def random_batch(make_engine, kind):
     return batch
 
 
-@pytest.mark.parametrize("kind", [Batch, LadderBatch])
+@pytest.mark.parametrize("kind", [Batch, PaddedBatch])
 def test_rows_that_move_take_everything_along(make_engine, kind):
     batch = random_batch(make_engine, kind)
     caches = (batch.cache.keys_LSHCD, batch.cache.values_LSHCD)
@@ -184,7 +184,7 @@ def test_rows_that_move_take_everything_along(make_engine, kind):
 
 
 def test_rows_of_like_length_move_together_within_a_bound(make_engine, monkeypatch):
-    batch = random_batch(make_engine, LadderBatch)
+    batch = random_batch(make_engine, PaddedBatch)
     copied = []
     monkeypatch.setattr(
         batch.cache, "move_together", lambda sources, targets, *, length: copied.append((sources.tolist(), length))
@@ -198,7 +198,7 @@ def make_request(loop, count=1):
     return Request(0, (4,), Sampling(max_tokens=5), count, 5, loop.create_future())
 
 
-def test_a_queue_knows_how_many_rows_are_wanted():
+def test_a_queue_counts_completions_without_a_row():
     async def scenario():
         queue = RequestQueue()
         made = [make_request(asyncio.get_running_loop(), count) for count in (3, 1, 2)]
@@ -239,13 +239,13 @@ def test_a_cancelled_request_in_the_middle_of_the_queue_is_dropped(make_engine):
     assert engine.statistics.generated_tokens == 4 * 2 * 30
 
 
-def test_those_who_wait_are_walked_through_only_after_a_cancellation(make_engine, monkeypatch):
+def test_the_queue_is_searched_only_after_a_cancellation(make_engine, monkeypatch):
     engine = make_engine(rows=2)
-    walks = []
+    searches = []
     drop = engine._queue.drop_cancelled
-    monkeypatch.setattr(engine._queue, "drop_cancelled", lambda: (walks.append(engine.statistics.steps), drop()))
+    monkeypatch.setattr(engine._queue, "drop_cancelled", lambda: (searches.append(engine.statistics.steps), drop()))
     sample_all(engine, list(requests(20)))
-    assert walks == [0]
+    assert searches == [0]
     assert engine.statistics.steps > 50
     assert engine._queue.completions == 0
 

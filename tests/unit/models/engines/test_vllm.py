@@ -22,7 +22,7 @@ SAMPLING = Sampling(max_tokens=20, stop_tokens=(3,), seed=5)
 
 
 def run(coroutine):
-    """Run it, but not for ever: what these tests are about ends in waiting when it is broken."""
+    """Run a coroutine with a time-out: a broken engine waits forever."""
     return asyncio.run(asyncio.wait_for(coroutine, timeout=10))
 
 
@@ -379,7 +379,7 @@ def test_without_shared_memory_the_temporary_folder_is_used(stack, tmp_path, mon
 
 
 class TestStart:
-    """How `start` settles what vLLM is started with."""
+    """The settings that vLLM is started with."""
 
     @pytest.fixture
     def started(self, monkeypatch):
@@ -422,18 +422,16 @@ class TestStart:
         assert (settings.agents, settings.rank, settings.can_sleep, settings.memory) == (2, 4, False, 0.25)
         assert settings.dtype == "auto"
 
-    def test_with_neither_there_is_only_the_base(self, started):
+    def test_with_neither_there_is_only_the_base(self, started, monkeypatch):
+        monkeypatch.setattr(vllm_engine, "resolve_model", lambda name: f"/models/{name}")
         log, settings = started()
         assert log == []
+        assert settings.model == "/models/base"
         assert (settings.agents, settings.memory) == (0, pytest.approx(97 / 140))
 
-    def test_the_learners_format_is_vllms(self, started, stack):
+    def test_the_dtype_is_the_learners(self, started, stack):
         stack.model.to(torch.float16)
         assert started(stack=stack)[1].dtype == "float16"
-
-    def test_the_embedded_model_is_a_folder(self, started, monkeypatch):
-        monkeypatch.setattr(vllm_engine, "resolve_model", lambda name: f"/models/{name}")
-        assert started()[1].model == "/models/base"
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -441,17 +439,14 @@ class TestStart:
             ({"dtype": "int8"}, "int8"),
             ({"dtype": "float32", "adapters": {"x": Path("x")}}, "not float32"),
             ({"reserve": 98 * 2**30}, "98.0 GiB are reserved"),
+            ({"stack": True, "adapters": {"x": Path("x")}}, "both a stack and folders"),
         ],
     )
-    def test_what_cannot_be_started(self, started, arguments, message):
+    def test_invalid_arguments(self, started, stack, arguments, message):
         with pytest.raises(EngineError, match=message):
-            started(**arguments)
+            started(**(arguments | ({"stack": stack} if "stack" in arguments else {})))
 
-    def test_a_stack_and_folders_are_refused(self, started, stack):
-        with pytest.raises(EngineError, match="both a stack and folders"):
-            started(stack=stack, adapters={"x": Path("x")})
-
-    def test_without_cuda_the_local_engine_is_named(self, started, monkeypatch):
+    def test_without_cuda_it_does_not_start(self, started, monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         with pytest.raises(EngineError, match=r"CUDA.*local engine"):
             started()
