@@ -29,6 +29,7 @@ _config: Any = transformers.AutoConfig
 _any_tokenizer: Any = transformers.AutoTokenizer
 _plain_tokenizer: Any = transformers.PreTrainedTokenizerFast
 _model: Any = transformers.AutoModelForCausalLM
+_generation_config: Any = transformers.GenerationConfig
 
 EMBEDDED = {"mada-nano": Path(__file__).parent / "nano"}
 """Models that are part of mada, by name; `nano/README.md` is the model card."""
@@ -241,9 +242,6 @@ def _device(name: str) -> torch.device:
     return device
 
 
-_generation_config: Any = transformers.GenerationConfig
-
-
 @dataclass(frozen=True, slots=True)
 class ChatModel:
     """A model without its weights, which is all that sampling elsewhere needs; `window` is None if unknown."""
@@ -274,9 +272,9 @@ def load_chat(name: str, *, revision: str | None = None) -> ChatModel:
 
 
 def stop_tokens_of(tokenizer: "PreTrainedTokenizerBase", generation_config: object) -> tuple[int, ...]:
-    """Return the tokens that end a reply: the tokenizer's, and those of the model's generation settings.
+    """Return the tokens that end a reply: the tokenizer's, and those of the model's generation config.
 
-    Chat models often end a turn with another token than the one that ends a text, and only the settings name it.
+    Chat models often end a turn with another token than a text, which only the generation config contains.
     """
     configured = getattr(generation_config, "eos_token_id", None)
     named = configured if isinstance(configured, list) else [configured]
