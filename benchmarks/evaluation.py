@@ -51,7 +51,7 @@ from mada.models.adapters import AdapterStack, Lora
 from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
-from mada.models.forward import choose_threads
+from mada.models.forward import set_threads
 from mada.models.loading import ChatModel, load_base
 from mada.problems import load_problems
 from mada.seeds import seed_for
@@ -160,7 +160,7 @@ class Measured:
 
 def pipeline_of(lengths: str, *, questions: int, rows: int, threads: int) -> Pipeline:
     base = load_base("mada-nano", device="cpu")
-    choose_threads(base.model, threads)
+    set_threads(base.model, threads)
     generators, critics = agent_names("generator", SEATS), agent_names("critic", SEATS)
     stack = AdapterStack.attach(base.model, (*generators, *critics), Lora(rank=4, alpha=8, dropout=0.0))
     engine = LocalEngine(base.model, stack, context=WINDOW, rows=rows)

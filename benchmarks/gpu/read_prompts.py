@@ -21,7 +21,7 @@ from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.local.llama import LlamaNetwork
 from mada.models.engines.local.network import PromptBatch
-from mada.models.forward import lengths_vary
+from mada.models.forward import no_cudnn_attention
 
 PROMPTS, LENGTH = 12, 1300
 ROUNDS, WARM_UPS = 10, 2
@@ -31,7 +31,7 @@ def seconds_of(engine: LocalEngine, prompts: PromptBatch) -> float:
     """Read the prompts once, from launching to the last kernel's end."""
     torch.cuda.synchronize()
     started = time.perf_counter()
-    with torch.inference_mode(), lengths_vary(engine._batch.device):
+    with torch.inference_mode(), no_cudnn_attention(engine._batch.device):
         engine._batch.network.prefill(prompts, engine._batch.cache)
     torch.cuda.synchronize()
     return time.perf_counter() - started

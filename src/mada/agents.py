@@ -24,7 +24,7 @@ from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Engine, PacedEngine, Sampling
 from mada.models.engines.background import BackgroundEngine
 from mada.models.engines.starting import Log, choose_model_engine, connect, start_local, start_vllm
-from mada.models.forward import choose_threads
+from mada.models.forward import set_threads
 from mada.models.loading import Base, ChatModel, first_sentence, load_base, load_chat
 from mada.recipe import Recipe
 from mada.recipe.sections import EngineSection, ModelSection
@@ -277,7 +277,7 @@ async def load_model(
         vllm = BackgroundEngine(start) if any_loop else await start()
         return LoadedModel(chat, vllm, window, f"{model.dtype} by vllm", torch.cuda.get_device_name(), 1)
     base = load_base(model.name, revision=model.revision, dtype=model.dtype, device=device)
-    choose_threads(base.model, engine.threads)
+    set_threads(base.model, engine.threads)
     stack = stack_of(base, adapters) if adapters else None
     local = start_local(engine, base.model, stack, window=window, alone=alone, log=log)
     on_gpu = base.model.device.type == "cuda"
@@ -354,7 +354,7 @@ def load_adapted_model(
     """Load a recipe's base with blank adapters for these agents, or with trained ones from folders."""
     model, lora = recipe.model, recipe.lora
     base = load_base(model.name, revision=model.revision, dtype=model.dtype)
-    choose_threads(base.model, recipe.engine.threads)
+    set_threads(base.model, recipe.engine.threads)
     shape = Lora(lora.rank, lora.alpha, dropout=lora.dropout, targets=lora.targets)
     stack = AdapterStack.attach(base.model, agents, shape, seed=seed)
     for name, folder in (adapters or {}).items():

@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from mada.learning.batches import MicroBatch, padded
-from mada.models.forward import layer_windows, lengths_vary, logits_of, plain_head, trunk
+from mada.models.forward import layer_windows, logits_of, no_cudnn_attention, plain_head, trunk
 
 # Logits held at a time: 256 MiB in float32. For a vocabulary of 150,000 these are 440 tokens, enough to keep the
 # head's product bound by arithmetic rather than by reading its weights.
@@ -50,7 +50,7 @@ def completion_log_probs(
     With a `route` prompts are passed once where the micro-batch was cut for that; without, rows belong to whoever the
     caller has routed them to, each with its own prompt.
     """
-    with lengths_vary(model.device):
+    with no_cudnn_attention(model.device):
         if route is not None and batch.shares_prompts:
             hidden_TH = _hidden_by_prompt(model, batch, route)
         else:

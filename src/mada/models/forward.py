@@ -84,7 +84,7 @@ def _rms_norm(norm: nn.Module, hidden_states: Tensor) -> Tensor:
     return functional.rms_norm(hidden_states, weight.shape, weight, epsilon)
 
 
-def lengths_vary(device: torch.device) -> AbstractContextManager[object]:
+def no_cudnn_attention(device: torch.device) -> AbstractContextManager[object]:
     """Disable cuDNN's attention inside the block, for shapes that rarely repeat.
 
     cuDNN plans every new shape before it runs, which takes longer than the other kernels; torch still prefers it on
@@ -106,7 +106,7 @@ def layer_windows(config: Any) -> list[int | None]:
     return [window if kind == "sliding_attention" else None for kind in kinds]
 
 
-def choose_threads(model: PreTrainedModel, wanted: int | None = None) -> int:
+def set_threads(model: PreTrainedModel, wanted: int | None = None) -> int:
     """Set this process's CPU threads and return their number: the wanted one, or 1 for a small model on a CPU.
 
     On busy cores, two threads of a small model wait several times as long as they compute. OMP_NUM_THREADS is

@@ -8,7 +8,7 @@ import torch
 from torch.backends import cuda
 
 from mada.errors import ModelError
-from mada.models.forward import check_head, choose_threads, fuse_norms, lengths_vary, logits_of, trunk
+from mada.models.forward import check_head, fuse_norms, logits_of, no_cudnn_attention, set_threads, trunk
 
 
 @torch.no_grad()
@@ -47,7 +47,7 @@ def test_fused_norms_change_nothing_but_rounding(architecture, tiny_model, token
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_cudnn_attention_is_off_inside_the_block_on_a_gpu_only(kind):
     cuda.enable_cudnn_sdp(True)
-    with lengths_vary(torch.device(kind)):
+    with no_cudnn_attention(torch.device(kind)):
         assert cuda.cudnn_sdp_enabled() == (kind == "cpu")
         assert cuda.flash_sdp_enabled()
         assert cuda.mem_efficient_sdp_enabled()
@@ -79,9 +79,9 @@ def test_threads(threads, monkeypatch, parameters, device, wanted, variable, exp
     if variable:
         monkeypatch.setenv("OMP_NUM_THREADS", variable)
     model: Any = SimpleNamespace(device=SimpleNamespace(type=device), num_parameters=lambda: parameters)
-    assert choose_threads(model, wanted) == expected
+    assert set_threads(model, wanted) == expected
     assert threads == [expected]
 
 
 def test_a_real_small_model_gets_one_thread(threads, tiny_model):
-    assert choose_threads(tiny_model()) == 1
+    assert set_threads(tiny_model()) == 1

@@ -15,7 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from mada.digest import digest_of
 from mada.errors import AdapterError
 from mada.models.adapters.layer import Lora, Routing, RoutingState, StackedLinear, target_layers
-from mada.models.forward import lengths_vary
+from mada.models.forward import no_cudnn_attention
 
 
 class AdapterStack:
@@ -159,7 +159,7 @@ class AdapterStack:
     @contextmanager
     def _recomputing_as(self, routing: Routing | None, *, learning: bool) -> Generator[None]:
         """Recompute as in the forward pass: the same adapters, and the same attention kernels."""
-        with lengths_vary(self.scale_K.device), self.routing_state.set(routing, learning=learning):
+        with no_cudnn_attention(self.scale_K.device), self.routing_state.set(routing, learning=learning):
             yield
 
     def parameters(self) -> dict[str, nn.Parameter]:

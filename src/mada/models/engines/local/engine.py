@@ -17,7 +17,7 @@ from mada.models.engines.local.batch import Batch, SampledTokens
 from mada.models.engines.local.network import PromptBatch
 from mada.models.engines.local.requests import Request, RequestQueue, Row
 from mada.models.engines.local.setup import Limits, make_batch
-from mada.models.forward import lengths_vary
+from mada.models.forward import no_cudnn_attention
 
 _slot = attrgetter("slot")
 _length = attrgetter("length")
@@ -237,7 +237,7 @@ class LocalEngine:
             slots_N=integers([slot for slot, _ in pairs]),
             prompts_N=integers([index for _, index in pairs]),
         )
-        with lengths_vary(self._batch.device):
+        with no_cudnn_attention(self._batch.device):
             logits_PV = self._batch.network.prefill(prompts, self._batch.cache)
         for group, logits in zip(groups, logits_PV, strict=True):
             kept = logits.clone()
