@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""What the README and the quickstart page show is what happens."""
 
 import contextlib
 import io
@@ -8,18 +8,23 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+
+from mada.learning.advantages import ADVANTAGES, Baseline
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+SHOWN = README + (REPOSITORY / "docs" / "quickstart.md").read_text(encoding="utf-8")
 COMMANDS = [
-    line
-    for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    line.partition(" #")[0].strip()
+    for block in re.findall(r"```console\n(.*?)```", SHOWN, re.DOTALL)
     for line in block.splitlines()
     if line.startswith("mada ")
 ]
-PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PROGRAMS = re.findall(r"```python\n(.*?)```", SHOWN, re.DOTALL)
 # The README's run takes minutes; the same recipe with two steps and two problems takes seconds.
 QUICKSTART = "mada run recipes/quickstart.toml"
 SMALL = (
@@ -52,7 +57,7 @@ def runs(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
 def test_a_command_of_the_readme_works(command, runs):
     done = run(in_folder(command, runs))
     assert done.returncode == 0, done.stderr
@@ -61,7 +66,7 @@ def test_a_command_of_the_readme_works(command, runs):
 
 def test_the_readme_shows_lines_that_are_printed():
     printed = run("mada grade examples/replies.jsonl").stdout.splitlines()
-    shown = [line for line in README.splitlines() if re.match(r" +\d+  (right|wrong)  ", line)]
+    shown = [line for line in SHOWN.splitlines() if re.match(r" +\d+  (right|wrong)  ", line)]
     assert len(shown) == 4
     assert set(shown) <= set(printed)
 
@@ -76,14 +81,28 @@ def test_a_program_of_the_readme_prints_what_it_says(program, runs):
     assert printed.getvalue().splitlines() == expected
 
 
-def test_every_page_the_readme_links_to_is_there():
-    links = re.findall(r"\]\(([\w/.-]+)\)", README)
-    assert len(links) >= 7
-    assert [link for link in links if not (REPOSITORY / link).exists()] == []
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))])
+def test_every_link_leads_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)#]*#?[^)]*)\)", text):
+        file, _, anchor = link.partition("#")
+        if file.startswith("http"):
+            continue
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", one.lower())) for one in headings}, link
 
 
-def test_the_tree_names_every_part_of_the_package():
-    parts = {
-        path.name for path in (REPOSITORY / "src" / "mada").iterdir() if path.is_dir() and path.name != "__pycache__"
-    }
-    assert [part for part in parts if f"\n  {part}/ " not in README] == []
+def test_the_programs_of_the_extending_page_run(monkeypatch):
+    monkeypatch.setattr("mada.learning.advantages.ADVANTAGES", dict(ADVANTAGES))
+    text = (REPOSITORY / "docs" / "extending.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "extending"}
+    for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(program, names)
+        assert printed.getvalue().splitlines() == re.findall(r"print\(.*\)  # (.*)", program)
+    credits = names["leave_one_out"](np.array([[1.0, 0.0, 0.5]]), Baseline())
+    assert credits.tolist() == [[0.75, -0.75, 0.0]]

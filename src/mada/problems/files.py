@@ -101,7 +101,7 @@ def _parse_json(text: str, location: str, *, remedy: str) -> object:
 
 def _row(location: str, value: object) -> Row:
     if not isinstance(value, dict):
-        raise DataError(f"{location}: wanted an object with named fields, got {shown(value)} (see docs/data.md)")
+        raise DataError(f"{location}: wanted an object with named fields, got {shown(value)} (see docs/recipe.md)")
     return Row(location, cast("dict[str, object]", value))
 
 
@@ -117,7 +117,7 @@ def _read_json(path: Path) -> Iterator[Row]:
         lists: list[object] = [item for item in cast("dict[str, object]", value).values() if isinstance(item, list)]
         value = lists[0] if len(lists) == 1 else None
     if not isinstance(value, list):
-        raise DataError(f"{path}: wanted a list of objects, or an object that holds one list (see docs/data.md)")
+        raise DataError(f"{path}: wanted a list of objects, or an object that holds one list (see docs/recipe.md)")
     for number, item in enumerate(cast("list[object]", value), start=1):
         yield _row(f"{path}: row {number}", item)
 

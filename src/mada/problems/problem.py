@@ -81,7 +81,7 @@ def read_drafts(rows: Iterable[Row], layout: Layout) -> Iterator[Draft]:
         for column in columns.values():
             if column not in row.values:
                 both = " and ".join(repr(name) for name in columns.values())
-                raise DataError(f"{row.location}: {column!r} is missing; every row needs {both} (see docs/data.md)")
+                raise DataError(f"{row.location}: {column!r} is missing; every row needs {both} (see docs/recipe.md)")
         question = _question(row, columns["problem"])
         answer = row.values[columns["answer"]]
         if answer is None or (isinstance(answer, str) and not answer.strip()):
@@ -89,7 +89,7 @@ def read_drafts(rows: Iterable[Row], layout: Layout) -> Iterator[Draft]:
                 raise DataError(
                     f"{row.location}: {columns['answer']!r} is {'null' if answer is None else 'empty'}; write the "
                     'answer there, remove the row, or set data.on_missing_answer = "skip" in the recipe '
-                    "(see docs/data.md)"
+                    "(see docs/recipe.md)"
                 )
             layout.skipped.append(row.location)
             continue
@@ -147,7 +147,7 @@ def _find_column(row: Row, role: str, *, layout: Layout) -> str:
     looked_for = shown(wanted) if wanted is not None else " or ".join(WELL_KNOWN_COLUMNS[role][:3])
     raise DataError(
         f"{row.location}: no column for the {role} (looked for {looked_for}); the columns are {listed(row.values)}; "
-        f'name it behind the source, {layout.source}{{{role} = "NAME"}} (see docs/data.md)'
+        f'name it behind the source, {layout.source}{{{role} = "NAME"}} (see docs/recipe.md)'
     )
 
 
@@ -180,7 +180,7 @@ def _answer(row: Row, column: str, *, form: str) -> str:
     if form == "text" and "####" in value:
         raise DataError(
             f"{row.location}: {column!r} holds a worked solution with '####' before the answer; "
-            'write {form = "after-hashes"} behind the source (see docs/data.md)'
+            'write {form = "after-hashes"} behind the source (see docs/recipe.md)'
         )
     answer = ANSWER_FORMS[form](value)
     if answer is None:
@@ -203,7 +203,7 @@ def _id(row: Row, column: str) -> str | None:
 def _wrong_type(row: Row, column: str, *, wanted: str) -> DataError:
     value = row.values[column]
     got = "null" if value is None else f"a {type(value).__name__} ({shown(value)})"
-    return DataError(f"{row.location}: {column!r} is {got}; wanted {wanted} (see docs/data.md)")
+    return DataError(f"{row.location}: {column!r} is {got}; wanted {wanted} (see docs/recipe.md)")
 
 
 def _after_hashes(text: str) -> str | None:

@@ -244,7 +244,7 @@ def _callable_drafts(source: str, layout: Layout) -> Iterator[Draft]:
         elif isinstance(item, Mapping):
             yield from read_drafts([Row(location, cast("Mapping[str, object]", item))], layout)
         else:
-            raise DataError(f"{location}: wanted a Problem or a mapping, got {shown(item)} (see docs/data.md)")
+            raise DataError(f"{location}: wanted a Problem or a mapping, got {shown(item)} (see docs/recipe.md)")
 
 
 def _call(source: str) -> Iterator[object]:

@@ -149,7 +149,7 @@ def test_what_is_advised_helps():
 
 @pytest.mark.parametrize(("tokens", "recomputed", "peak"), [(16_384, False, 48), (16_384, True, 7)])
 def test_activations_are_those_measured_on_an_h200(tokens, recomputed, peak):
-    """Peaks of docs/performance.md, "Learning on a GPU": 1.5B in bfloat16, three adapters, micro-batches of 16,384."""
+    """Peaks of docs/results.md, "Learning on a GPU": 1.5B in bfloat16, three adapters, micro-batches of 16,384."""
     held = 2 * 1_543_714_304 + 16 * 3 * 18_464_768
     factor = RECOMPUTED_ACTIVATIONS if recomputed else ACTIVATIONS
     activations = tokens * factor * 28 * (2 * 1536 + 8960) * 2

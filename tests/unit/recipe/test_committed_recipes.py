@@ -56,7 +56,7 @@ def test_there_are_recipes():
 
 
 def test_the_quickstart_computes_with_one_thread():
-    """Two wait for each other wherever something else needs the cores: see docs/performance.md."""
+    """Two wait for each other wherever something else needs the cores: see docs/results.md."""
     assert load_recipe(FOLDER / "quickstart.toml").engine.threads == 1
 
 

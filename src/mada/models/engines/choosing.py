@@ -1,6 +1,6 @@
 """Which engine samples a model: the local one, vLLM, or a server; and why.
 
-Measured on an H200 with a model of 1.5 billion parameters (docs/performance.md), the local engine is faster than vLLM
+Measured on an H200 with a model of 1.5 billion parameters (docs/results.md), the local engine is faster than vLLM
 with as many rows, from 16 of them on, and it shares the learner's tensors. It reserves a slot of the full context for
 every row, so long contexts and large models leave it few rows; vLLM pages its cache and holds as many rows as their
 real lengths allow.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EngineKind = Literal["local", "vllm", "openai"]
 MIN_LOCAL_ROWS = 80
-"""Rows from which on the local engine is faster than vLLM with any number of rows (docs/performance.md)."""
+"""Rows from which on the local engine is faster than vLLM with any number of rows (docs/results.md)."""
 
 
 @dataclass(frozen=True, slots=True)
