@@ -104,5 +104,5 @@ def test_the_programs_of_the_extending_page_run(monkeypatch):
         with contextlib.redirect_stdout(printed):
             exec(program, names)
         assert printed.getvalue().splitlines() == re.findall(r"print\(.*\)  # (.*)", program)
-    credits = names["leave_one_out"](np.array([[1.0, 0.0, 0.5]]), Baseline())
-    assert credits.tolist() == [[0.75, -0.75, 0.0]]
+    advantages = names["leave_one_out"](np.array([[1.0, 0.0, 0.5]]), Baseline())
+    assert advantages.tolist() == [[0.75, -0.75, 0.0]]
