@@ -27,7 +27,9 @@ BenchmarksOption = Annotated[
 ]
 SeedsOption = Annotated[int | None, typer.Option(min=1, help="Times every system answers every question.")]
 ProblemsOption = Annotated[int | None, typer.Option(min=1, help="Questions of each benchmark; without it all.")]
-PriceOption = Annotated[float | None, typer.Option(min=0.0, help="Price of an hour of the device, for the bill.")]
+PriceOption = Annotated[
+    float | None, typer.Option(min=0.0, help="Price of an hour of the device, to compute the cost.")
+]
 FailOnErrorOption = Annotated[
     float | None,
     typer.Option(
@@ -354,9 +356,9 @@ def _print_results(place: Path) -> None:
     for table in headline_tables(summary):
         screen.print()
         print_table(table, screen)
-    bill = Source.of(stored).bill
-    if bill is not None:
+    cost = Source.of(stored).cost
+    if cost is not None:
         screen.print()
-        for line in cost_lines(bill):
+        for line in cost_lines(cost):
             typer.echo(line)
     typer.echo(f"\nreport: {place / PAGE_FILE}")

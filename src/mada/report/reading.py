@@ -50,7 +50,7 @@ class Source:
         return float(price) if isinstance(price, int | float) else None
 
     @property
-    def bill(self) -> Bill | None:
+    def cost(self) -> Bill | None:
         """The cost of the evaluation; None where it is not on record, or not finished.
 
         Of an unfinished one, samples and times are on record that are not in the grid.

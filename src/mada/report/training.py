@@ -65,22 +65,14 @@ class TrainingCurve:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rollouts:
-    """The part of a step's metrics that curves need; the accuracy is None where nothing could be graded."""
+class _Step:
+    """The part of a step's metrics that curves and warnings need; no accuracy where nothing could be graded."""
 
     step: int
     agent: str
     accuracy: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """The part of a step's metrics that warnings need."""
-
-    agent: str
-    accuracy: float | None
-    truncated_share: float
-    skipped_share: float
+    truncated_share: float = 0.0
+    skipped_share: float = 0.0
 
 
 class _OfAgent(Protocol):
@@ -165,7 +157,7 @@ def _remedy(accuracies: Sequence[float]) -> str:
 def _curves(run: StoredRun, role: Role, *, title: str) -> Iterator[TrainingCurve]:
     rollouts = {
         agent: [(one.step, one.accuracy) for one in steps if one.accuracy is not None]
-        for agent, steps in _by_agent(run, role, "metrics.jsonl", _Rollouts).items()
+        for agent, steps in _by_agent(run, role, "metrics.jsonl", _Step).items()
     }
     validations = _by_agent(run, role, "validation.jsonl", Validation)
     for agent in dict.fromkeys((*(name for name, steps in rollouts.items() if steps), *validations)):

@@ -68,9 +68,14 @@ def all_figures(titles, *, run="", error: float | None = 0.01, p: float | None =
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """All figures of two systems, as files."""
-    return write_figures(all_figures(["one", "two"]), tmp_path_factory.mktemp("figures") / "new")[0]
+def both(tmp_path_factory):
+    """The files of all figures of two systems, and the figures for a page."""
+    return write_figures(all_figures(["one", "two"]), tmp_path_factory.mktemp("figures") / "new")
+
+
+@pytest.fixture
+def written(both):
+    return both[0]
 
 
 def test_every_figure_is_written_in_three_forms(written):
@@ -108,8 +113,8 @@ def test_hostile_titles(tmp_path):
         assert not [name for element in parsed.iter() for name in element.attrib if name.startswith("on")]
 
 
-def test_figures_of_a_page_share_no_ids_and_have_its_colours_tips_and_values(tmp_path):
-    _, drawings = write_figures(all_figures(["one", "two"]), tmp_path)
+def test_figures_of_a_page_share_no_ids_and_have_its_colours_tips_and_values(both):
+    _, drawings = both
     ids = [name for one in drawings.values() for name in re.findall(r' id="([^"]*)"', one.svg)]
     assert len(ids) == len(set(ids))
     for one in drawings.values():

@@ -318,7 +318,7 @@ writing.write_figures = lambda figures, folder: ([], {})
 ready, go = Path(sys.argv[2]), Path(sys.argv[3])
 ready.touch()
 while not go.exists(): pass
-for _ in range(5): publish_run(StoredRun.read(sys.argv[1]))
+for _ in range(2): publish_run(StoredRun.read(sys.argv[1]))
 """
 
 

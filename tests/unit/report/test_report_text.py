@@ -79,7 +79,7 @@ def test_a_run_that_has_just_begun(run):
     assert opening_of(Source.of(run))[-1].spans[:2] == ("Run ", Code("first"))
     assert headings(text) == ["## Results", "## How it was run"]
     assert read_summary(run) is None
-    assert Source.of(run).bill is None
+    assert Source.of(run).cost is None
 
 
 def test_a_whole_report(run, plan, scores, transcripts):
@@ -177,7 +177,7 @@ def test_an_evaluation_alone(tmp_path, plan, scores, efforts):
         run.records("scores", Score).extend(scores)
         run.records("effort", Effort).extend(efforts)
         text = report_markdown(run)
-        bill = Source.of(run).bill
+        cost = Source.of(run).cost
     assert text.startswith("# rivals\n")
     assert headings(text) == [
         *("## Results", "## Comparisons", "## What debating changed", "## More samples", "## Costs"),
@@ -185,8 +185,8 @@ def test_an_evaluation_alone(tmp_path, plan, scores, efforts):
     ]
     # Two minutes of two accelerators at 36 an hour.
     assert "4 min 0 s of accelerators, 90 tokens per second, 2.40 in money." in text
-    assert bill is not None
-    assert bill.money == pytest.approx(2.4)
+    assert cost is not None
+    assert cost.money == pytest.approx(2.4)
 
 
 def test_one_seed_has_no_standard_error_anywhere(run, plan, scores):

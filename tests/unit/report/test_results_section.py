@@ -1,6 +1,7 @@
 """Results, comparisons and samples of an evaluation, to the letter where numbers are known by hand."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_the_table_as_markdown(scores, plan):
         assert part in notes
 
 
-def replies(scores, plan):
+def replies(scores, plan) -> Any:
     return results_section(Grid.of(scores, plan)).blocks[-1]
 
 

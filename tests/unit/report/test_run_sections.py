@@ -136,7 +136,7 @@ def test_bases(systems, base, grid):
     assert (found.name if found else None) == base
 
 
-def test_the_bill_in_a_terminal(grid, efforts):
+def test_the_cost_in_a_terminal(grid, efforts):
     assert cost_lines(bill_of(grid, efforts)) == [
         "72 completions asked for, 36 sampled: sharing saved 50 %",
         "21,600 tokens asked for, 10,800 sampled: sharing saved 50 %",
@@ -151,7 +151,7 @@ def test_work_done_twice_is_no_saving(costs_text, grid, efforts):
     assert "| completions | 72 | 108 | −50 % |" in costs_text(grid, [*efforts] * 3)
 
 
-def test_a_bill_that_others_have_paid():
+def test_the_cost_of_shared_samples():
     nothing = Demand(10, 0)
     assert cost_lines(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
         "10 completions asked for, 0 sampled: sharing saved 100 %",

@@ -9,11 +9,10 @@ import pytest
 from mada.evaluation.statistics import Comparison, Estimate
 from mada.report.document import Shade
 from mada.report.paper.accuracy import (
-    Ablations,
+    Comparisons,
     Pairs,
     ResultRow,
     Results,
-    Significance,
     SingleAgents,
     ablations_table,
     differences_table,
@@ -137,7 +136,7 @@ def test_table_1_has_the_papers_numbers_and_groups(table_1):
 def test_table_2_is_the_papers():
     rivals = [compared(row, "model") for row in PAPER["significance"]]
     mada = Compared("MADA", estimate_of("41.9(0.3)"), None)
-    table = significance_table(Significance((tuple(rivals),), mada, benchmarks=5))
+    table = significance_table(Comparisons(mada, (tuple(rivals),), benchmarks=5))
     expected = published("""DeepSeek-R1 | g80 g80 . .
 STILL-3 | r52 r52 . .
 DeepScaleR | r96 r96 . .
@@ -198,7 +197,7 @@ MADA | y6 g92 y99 g69 .""")
 def test_table_4_is_the_papers():
     settings = tuple((compared(row, "setting"),) for row in PAPER["ablations"])
     main = Compared("MADA", estimate_of("41.9(0.3)"), None)
-    table = ablations_table(Ablations(main, settings, benchmarks=5))
+    table = ablations_table(Comparisons(main, settings, benchmarks=5))
     assert shades(table) == published("""MADA | . . . .
 1 round | r100 r100 . .
 3 rounds | g27 g27 . .

@@ -102,16 +102,17 @@ def results_table(results: Results) -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Significance:
-    """Every other system, compared as reference minus system, and the reference itself."""
+class Comparisons:
+    """A main system, and others compared with it in groups; `shape` describes the main one."""
 
-    rivals: tuple[tuple[Compared, ...], ...]
-    reference: Compared
+    main: Compared
+    groups: tuple[tuple[Compared, ...], ...]
     benchmarks: int
+    shape: str = ""
 
 
-def significance_of(systems: PaperSystems) -> Significance | None:
-    """Compare the reference with every other shown system; None where it is alone."""
+def significance_of(systems: PaperSystems) -> Comparisons | None:
+    """Compare the reference with every other shown system, reference minus system; None where it is alone."""
     reference = systems.summary.reference
     if len(systems.summary.systems) < 2:
         return None
@@ -120,14 +121,14 @@ def significance_of(systems: PaperSystems) -> Significance | None:
         comparison = welch_from_moments(reference.mean.average, one.mean.average)
         return Compared(one.system.title, one.mean.average, comparison)
 
-    rivals = tuple(tuple(map(compared, group)) for group in systems.groups(lambda one: one is not reference))
-    itself = Compared(reference.system.title, reference.mean.average, None)
-    return Significance(rivals, itself, benchmarks=len(systems.summary.benchmarks))
+    groups = tuple(tuple(map(compared, group)) for group in systems.groups(lambda one: one is not reference))
+    main = Compared(reference.system.title, reference.mean.average, None)
+    return Comparisons(main, groups, benchmarks=len(systems.summary.benchmarks))
 
 
-def significance_table(significance: Significance) -> Table:
+def significance_table(comparisons: Comparisons) -> Table:
     """Return the paper's Table 2; the reference has the last row."""
-    title, seeds = quoted(significance.reference.title), significance.reference.accuracy.count
+    title, seeds = quoted(comparisons.main.title), comparisons.main.accuracy.count
     what = f"{averaged(seeds)} Difference: points of accuracy, {title} minus the system. {MEASURED}"
     shading = (
         f"Green favours {title}, red the other system; the deeper, the larger the difference, as a share of the "
@@ -137,23 +138,13 @@ def significance_table(significance: Significance) -> Table:
         "significance",
         f"{title} against every other system",
         comparison_columns("system"),
-        (*shaded_groups(significance.rivals), (comparison_row(significance.reference),)),
-        comparison_notes(what, shading, seeds=seeds, benchmarks=significance.benchmarks),
+        (*shaded_groups(comparisons.groups), (comparison_row(comparisons.main),)),
+        comparison_notes(what, shading, seeds=seeds, benchmarks=comparisons.benchmarks),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ablations:
-    """The main setting and its ablations by kind, compared as setting minus main; `shape` describes the main one."""
-
-    main: Compared
-    kinds: tuple[tuple[Compared, ...], ...]
-    benchmarks: int
-    shape: str = ""
-
-
-def ablations_of(summary: Summary) -> Ablations | None:
-    """Pick the ablations out of an evaluation; None where it has none."""
+def ablations_of(summary: Summary) -> Comparisons | None:
+    """Pick the ablations out of an evaluation, compared as setting minus main; None where it has none."""
     main = summary.reference
 
     def compared(one: SystemSummary) -> Compared:
@@ -162,11 +153,11 @@ def ablations_of(summary: Summary) -> Ablations | None:
 
     others = [one for one in summary.systems if one is not main]
     kinds = (tuple(compared(one) for one in others if is_kind(one.system.name)) for is_kind in ABLATION_KINDS)
-    found = tuple(kind for kind in kinds if kind)
-    if not found:
+    groups = tuple(kind for kind in kinds if kind)
+    if not groups:
         return None
     itself = Compared(main.system.title, main.mean.average, None)
-    return Ablations(itself, found, benchmarks=len(summary.benchmarks), shape=_shape(main.system))
+    return Comparisons(itself, groups, benchmarks=len(summary.benchmarks), shape=_shape(main.system))
 
 
 def _shape(system: PlannedSystem) -> str:
@@ -176,10 +167,10 @@ def _shape(system: PlannedSystem) -> str:
     return f"{counted(system.rounds, 'round')}, {counted(len(system.generators), 'generator')}{critics}"
 
 
-def ablations_table(ablations: Ablations) -> Table:
+def ablations_table(comparisons: Comparisons) -> Table:
     """Return the paper's Table 4; the main setting has the first row."""
-    title, seeds = quoted(ablations.main.title), ablations.main.accuracy.count
-    shape = f" {title}: {ablations.shape}." if ablations.shape else ""
+    title, seeds = quoted(comparisons.main.title), comparisons.main.accuracy.count
+    shape = f" {title}: {comparisons.shape}." if comparisons.shape else ""
     what = f"{averaged(seeds)} Difference: points of accuracy, setting minus {title}.{shape} {MEASURED}"
     shading = (
         f"Green settings are significantly better than {title}, red ones significantly worse; the deeper, the larger "
@@ -189,8 +180,8 @@ def ablations_table(ablations: Ablations) -> Table:
         "ablations",
         f"Ablations of {title}",
         comparison_columns("setting"),
-        ((comparison_row(ablations.main),), *shaded_groups(ablations.kinds)),
-        comparison_notes(what, shading, seeds=seeds, benchmarks=ablations.benchmarks),
+        ((comparison_row(comparisons.main),), *shaded_groups(comparisons.groups)),
+        comparison_notes(what, shading, seeds=seeds, benchmarks=comparisons.benchmarks),
     )
 
 

@@ -49,17 +49,17 @@ def costs_section(source: Source) -> Section | None:
         titles[one.name]: costs_of(grid, one, efforts=source.efforts, price_per_hour=source.price_per_hour)
         for one in shown_systems(grid)
     }
-    total = [] if source.bill is None else [_total(source.bill, price_per_hour=source.price_per_hour)]
+    total = [] if source.cost is None else [_total(source.cost, price_per_hour=source.price_per_hour)]
     return Section("costs", "Costs", (*total, _per_question(costs), figure("parameters")))
 
 
-def cost_lines(bill: Bill) -> list[str]:
+def cost_lines(cost: Bill) -> list[str]:
     """Return the cost of an evaluation in a few lines of plain text."""
     lines = [
         f"{demand.asked:,} {name} asked for{_sampled(demand)}"
-        for name, demand in (("completions", bill.completions), ("tokens", bill.generated_tokens))
+        for name, demand in (("completions", cost.completions), ("tokens", cost.generated_tokens))
     ]
-    return [*lines, ", ".join(_resources(bill))] if bill.seconds else lines
+    return [*lines, ", ".join(_resources(cost))] if cost.seconds else lines
 
 
 def _sampled(demand: Demand) -> str:
@@ -70,24 +70,24 @@ def _sampled(demand: Demand) -> str:
     return f", {demand.computed:,} sampled: sharing saved {100 * demand.saved:.0f} %"
 
 
-def _resources(bill: Bill) -> list[str]:
+def _resources(cost: Bill) -> list[str]:
     """Return time, accelerators' time, speed and money, as far as each is known."""
-    parts = [f"{duration(bill.seconds)} (engines at work for {duration(bill.busy_seconds)})"]
-    if bill.accelerator_seconds is not None:
-        parts.append(f"{duration(bill.accelerator_seconds)} of accelerators")
-    if bill.tokens_per_second is not None:
-        parts.append(f"{small_text(bill.tokens_per_second)} tokens per second")
-    if bill.money is not None:
-        parts.append(f"{bill.money:,.2f} in money")
+    parts = [f"{duration(cost.seconds)} (engines at work for {duration(cost.busy_seconds)})"]
+    if cost.accelerator_seconds is not None:
+        parts.append(f"{duration(cost.accelerator_seconds)} of accelerators")
+    if cost.tokens_per_second is not None:
+        parts.append(f"{small_text(cost.tokens_per_second)} tokens per second")
+    if cost.money is not None:
+        parts.append(f"{cost.money:,.2f} in money")
     return parts
 
 
-def _total(bill: Bill, *, price_per_hour: float | None) -> Table:
+def _total(cost: Bill, *, price_per_hour: float | None) -> Table:
     """Return what systems asked for between them beside what was computed."""
     demands = {
-        "completions": bill.completions,
-        "generated tokens": bill.generated_tokens,
-        "prompt tokens": bill.prompt_tokens,
+        "completions": cost.completions,
+        "generated tokens": cost.generated_tokens,
+        "prompt tokens": cost.prompt_tokens,
     }
     rows = tuple(
         row(
@@ -100,7 +100,7 @@ def _total(bill: Bill, *, price_per_hour: float | None) -> Table:
         )
         for name, one in demands.items()
     )
-    note = f"It took {', '.join(_resources(bill))}."
+    note = f"It took {', '.join(_resources(cost))}."
     if price_per_hour is not None:
         price = small_text(price_per_hour)
         note += f" The price is {price} for an hour of an accelerator, or of the machine without one."

@@ -1,4 +1,4 @@
-// How every element of the debate browser is made. Texts become text nodes, never markup, whoever wrote them.
+// Helpers that create elements. Texts become text nodes, never markup.
 const Elements = (() => {
   // make("p", { class: "note", onclick: f }, "text", otherElement): null and false leave out attributes and children.
   function make(name, attributes = {}, ...children) {
@@ -12,7 +12,7 @@ const Elements = (() => {
     return element;
   }
 
-  // Words for those who listen to the page, beside a mark for those who see it.
+  // Text for screen readers.
   const spoken = (text) => make("span", { class: "spoken" }, text);
 
   const seen = (text, attributes = {}) => make("span", { "aria-hidden": "true", ...attributes }, text);
@@ -23,7 +23,7 @@ const Elements = (() => {
 
   const counted = (count, one, several = `${one}s`) => `${number(count)} ${count === 1 ? one : several}`;
 
-  // Right or wrong as a sign, a word and a colour, so that no one of them is needed.
+  // Right or wrong as a sign, a word and a colour.
   function verdict(isRight, word = isRight ? "right" : "wrong") {
     return make("span", { class: `verdict ${isRight ? "right" : "wrong"}` }, seen(isRight ? "✓ " : "✗ "), word);
   }
@@ -31,7 +31,7 @@ const Elements = (() => {
   return { make, spoken, seen, button, number, counted, verdict };
 })();
 
-// The debates that the page holds: an index of all of them, and their bodies in compressed chunks, opened when needed.
+// The debates of the page: an index of all of them, and their bodies in compressed chunks, opened when needed.
 const Archive = (() => {
   const KEPT_CHUNKS = 6;
 
@@ -99,8 +99,8 @@ const Archive = (() => {
     return JSON.parse(await new Response(plain).text());
   }
 
-  // The page comes to life while the rest of the file is still being read, so a chunk may not be there yet. One with
-  // something behind it is complete.
+  // The page works while the rest of the file is still loading, so a chunk may not be there yet. One that is followed
+  // by something is complete.
   async function written(place) {
     for (;;) {
       const isLoading = document.readyState === "loading";
@@ -125,7 +125,7 @@ const Archive = (() => {
 // The page's address: which debate is open and which filters are set, so that both can be sent to somebody.
 // #debate=run/system/benchmark/seed/problem&outcome=damaged&text=train ; a plain #name is a section of the report.
 const Links = (() => {
-  // Half a surrogate pair has no encoding; its stand-in is the same whenever the address is made.
+  // A lone surrogate has no encoding; it is replaced the same way whenever an address is made.
   const encoded = (text) => encodeURIComponent(String(text).replace(/\p{Surrogate}/gu, "\ufffd"));
 
   function keyOf(archive, number) {
@@ -165,7 +165,7 @@ const Links = (() => {
     return "#" + [...(debate === null ? [] : [`debate=${debate}`]), ...parts].join("&");
   }
 
-  // A step that "back" undoes, unless it only refines where we are.
+  // With `isStep` the change is an entry of the history, which "back" undoes.
   function write(state, { isStep }) {
     const hash = hashOf(state);
     if (hash === (location.hash || "#")) return;

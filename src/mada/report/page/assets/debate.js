@@ -13,7 +13,7 @@ const Cards = (() => {
     return element;
   }
 
-  // Text with its mathematics set, or letter by letter. Places count letters, not halves of surrogate pairs.
+  // Text with its mathematics set, or raw. Positions count characters, not halves of surrogate pairs.
   function text(content, formulas, { isRaw }) {
     const letters = isRaw || formulas.length === 0 ? content : [...content];
     const parts = [];
@@ -46,7 +46,7 @@ const Cards = (() => {
     return conclusion === "" ? [folded] : [folded, words];
   }
 
-  // The prompt is put together only when somebody wants to see it.
+  // The prompt is joined only when it is opened.
   function prompt(body, turn, { hasPrompts }) {
     const words = turn.promptTokens ? `Exact prompt (${counted(turn.promptTokens, "token")})` : "Exact prompt";
     const details = make("details", { class: "prompt", open: hasPrompts }, make("summary", {}, words));
@@ -86,7 +86,7 @@ const Cards = (() => {
     );
   }
 
-  // Pages opened from disk may not use the clipboard; then a selection is copied, as people do it.
+  // Pages opened from disk may not use the clipboard API; then a selection is copied.
   function copyButton(label, content) {
     const copy = button(label, async () => {
       let isCopied = true;
@@ -116,7 +116,7 @@ const Cards = (() => {
   return { card, said, answer, copyButton };
 })();
 
-// One debate: the question, what came of it, and rounds side by side.
+// One debate: the question, the verdict, and rounds side by side.
 const DebateView = (() => {
   const { make, button, counted, number, verdict, seen, spoken } = Elements;
   const ROLES = { generator: "generators", critic: "critics" };

@@ -4,7 +4,7 @@ const Filters = (() => {
   const ONE_ROUND = ["right", "wrong"];
 
   // A dimension has options {key, label}. `has` says whether a debate falls under an option, `each` visits those it
-  // falls under; both are called for every debate at every key press, so they make nothing new.
+  // falls under; both are called for every debate at every key press, so they allocate nothing.
   function dimensionsOf(archive, chosen) {
     const { index, columns } = archive;
     const seeds = [...new Set(columns.seed)].sort((one, other) => one - other);
@@ -38,7 +38,7 @@ const Filters = (() => {
       },
       {
         name: "was", label: "Its last turn was", unit: "seat", needs: "agent", options: named(["right", "wrong"]),
-        has: () => true, // the agent's dimension sees to both
+        has: () => true, // the agent's dimension filters by both
         each: (number, visit) => {
           for (const was of [0, 1]) if (chosen.agent !== null && seats.passes(number, chosen.agent, was)) visit(was);
         },
@@ -183,7 +183,7 @@ const Search = (() => {
         if (performance.now() - reported > 250 || searched === archive.count) {
           report(found, searched);
           reported = performance.now();
-          // Keys and scrolling come first.
+          // Let key presses and scrolling be handled.
           await new Promise((resolve) => setTimeout(resolve));
           if (mine !== current) return;
         }

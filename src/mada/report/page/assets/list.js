@@ -1,4 +1,4 @@
-// The list of debates. Rows have one height, so only those in sight exist, however many debates there are.
+// The list of debates. Rows have one height, and only visible ones exist, however many debates there are.
 const List = (() => {
   const { make, spoken, seen } = Elements;
   const BEYOND = 6;
@@ -74,7 +74,7 @@ const List = (() => {
         shown.remove();
         rows.delete(position);
       }
-      // In order, for those who have the list read to them.
+      // In order, for screen readers.
       for (let position = end - 1, next = null; position >= first; position -= 1) {
         if (!rows.has(position)) {
           rows.set(position, row(position));
@@ -119,7 +119,7 @@ const List = (() => {
       if (overlap > 0 && element.clientHeight > 0) element.scrollTop += overlap;
     }
 
-    // With the active row in sight, within the list and on the page.
+    // Scroll the active row into view, within the list and on the page.
     function focus() {
       element.focus({ preventScroll: true });
       reveal();

@@ -1,4 +1,4 @@
-// The debate browser: filters, list and one debate, kept in step with each other and with the page's address.
+// The debate browser: filters, list and one debate, synchronised with each other and with the page's address.
 const Debates = (() => {
   const { make, number } = Elements;
 
@@ -182,11 +182,11 @@ const Debates = (() => {
   return { start };
 })();
 
-// Light or dark: as the system has it until somebody chooses, and then as they chose.
+// Light or dark: the system's setting until the user chooses.
 const Theme = (() => {
   const STORED = "mada-theme";
 
-  // Pages opened from disk may not be allowed to remember anything.
+  // Pages opened from disk may not be allowed to store anything.
   function remembered(name) {
     try {
       return localStorage.getItem(name);
@@ -199,7 +199,7 @@ const Theme = (() => {
     try {
       localStorage.setItem(name, value);
     } catch {
-      // Then it is forgotten with the page.
+      // Then the choice lasts as long as the page.
     }
   }
 
@@ -223,7 +223,7 @@ const Theme = (() => {
   return { start, remembered, remember };
 })();
 
-// Keys for people who read many debates. They rest while somebody types, and can be switched off in the help.
+// Keyboard shortcuts. They are off while the user types, and can be switched off in the help.
 const Keyboard = (() => {
   const { make, button } = Elements;
   const KEYS = [
