@@ -1,5 +1,6 @@
 """`mada recipe`: look at recipes, check them and compare them."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,7 @@ def show(
     if as_json and explain:
         raise typer.BadParameter("--explain writes comments, which JSON cannot hold; leave out one of the two")
     # A file may have '=' in its name; what exists is a file.
-    overrides = [text for text in arguments or () if "=" in text and not Path(text).is_file()]
+    overrides = [text for text in arguments or () if "=" in text and not os.path.isfile(text)]
     files = [text for text in arguments or () if text not in overrides]
     if len(files) > 1:
         raise RecipeError(f"got {len(files)} files ({', '.join(files)}), wanted one; overrides are key=value")

@@ -1,5 +1,6 @@
 """`mada run` and its stages, and `mada runs`: do the whole method, or go on with it, and see what there is."""
 
+import os
 import shlex
 from contextlib import nullcontext
 from pathlib import Path
@@ -105,7 +106,7 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
     """Return the recipe that was asked for, or that of the run that is to go on, and the run's folder."""
     from mada.recipe import load_recipe
 
-    overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]
+    overrides = [text for text in arguments if "=" in text and not os.path.isfile(text)]
     files = [text for text in arguments if text not in overrides]
     if len(files) > 1:
         raise RecipeError(f"got {len(files)} recipe files ({', '.join(files)}), wanted one")

@@ -1,6 +1,7 @@
 """Base models by name, Hub id or folder: the frozen model that all agents share, its tokenizer and stop tokens."""
 
 import json
+import os
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -87,7 +88,7 @@ def load_config(name: str, *, revision: str | None = None) -> "PreTrainedConfig"
     """Load a model's configuration, not its weights, from the Hub, a folder or a `config.json`."""
     name = resolve_model(name)
     path = Path(name).expanduser()
-    if path.exists():
+    if os.path.exists(path):
         name = str(_config_file(path))
     elif re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", name) is None or name.endswith(".json"):
         raise ModelError(
@@ -133,7 +134,7 @@ def _config_file(path: Path) -> Path:
 
 def _config_error(name: str, error: BaseException) -> str:
     reason = first_sentence(error)
-    if isinstance(error, OSError) and not Path(name).exists():
+    if isinstance(error, OSError) and not os.path.exists(name):
         return (
             f"{name}: no such folder, and the download from the Hub failed ({reason}); check the name, "
             f"sign in if it is gated, or download it where there is a network (hf download {name}) and give the folder"

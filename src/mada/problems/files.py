@@ -9,6 +9,7 @@ import gzip
 import importlib
 import io
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,7 +22,7 @@ from mada.problems.problem import Row, listed, shown
 
 def read_rows(path: Path) -> Iterator[Row]:
     """The rows of a problem file, read by the format its name ends in."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise DataError(f"{path}: is a folder; name one file in it, or hub:{path} for a folder in data set form")
     read = FORMATS.get(_format(path))
     if read is None:
@@ -29,7 +30,7 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise DataError(
             f"{path}: cannot read {path.suffix or 'a file without an ending'}; use {endings}, or one of these with .gz"
         )
-    if not path.exists():
+    if not os.path.exists(path):
         raise DataError(f"{path}: no such file; check the name and the folder you are in")
     return read(path)
 

@@ -109,7 +109,7 @@ def data_folder(folder: Path | None) -> Path | None:
     """The folder to read known sets from: the argument, else `MADA_DATA`, else `None` (read from the Hub)."""
     from_environment = os.environ.get(DATA_FOLDER_VARIABLE, "").strip()
     chosen = folder or (Path(from_environment).expanduser() if from_environment else None)
-    if chosen is not None and not chosen.is_dir():
+    if chosen is not None and not os.path.isdir(chosen):
         origin = "" if folder else f" ({DATA_FOLDER_VARIABLE})"
         raise DataError(f"{chosen}{origin}: no such folder; name the one that holds files such as math500.jsonl")
     return chosen

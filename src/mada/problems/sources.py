@@ -8,6 +8,7 @@ source is named: in a recipe, on the command line, and for each source of a sum.
 import importlib
 import itertools
 import json
+import os
 import re
 import sys
 import tomllib
@@ -66,14 +67,14 @@ class Source:
 
 def parse_sources(text: str) -> list[Source]:
     """The sources of a sum, `math-train + my.csv{answer = "solution"}`; a file may be named like one."""
-    if Path(text).exists():
+    if os.path.exists(text):
         return [Source(text)]
     return [_parse_source(one.strip()) for one in _PLUS.split(text)]
 
 
 def _parse_source(text: str) -> Source:
     found = _WITH_OPTIONS.fullmatch(text)
-    return Source(text) if found is None or Path(text).exists() else Source(found[1], parse_table(found[2]))
+    return Source(text) if found is None or os.path.exists(text) else Source(found[1], parse_table(found[2]))
 
 
 def source_of_table(table: Mapping[str, Any]) -> Source:
@@ -132,7 +133,7 @@ def _drafts(source: Source, *, folder: Path | None, limit: int | None, skipped: 
         hub_name = source.name.removeprefix("hub:")
         return _hub_drafts(hub_name, source, layout=_layout(hub_name, source, skipped))
     _refuse_hub_options(source.name, source)
-    if is_problem_file(source.name) or Path(source.name).exists():
+    if is_problem_file(source.name) or os.path.exists(source.name):
         path = Path(source.name)
         return read_drafts(read_rows(path), _layout(path.name, source, skipped))
     if _CALLABLE.fullmatch(source.name):

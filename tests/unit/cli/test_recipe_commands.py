@@ -74,6 +74,13 @@ def test_show_refuses_two_files(run):
     )
 
 
+def test_an_override_may_be_longer_than_a_file_name(run):
+    names = [f"benchmark-{number}" for number in range(30)]
+    code, out, err = run("show", "--json", f"evaluation.benchmarks={json.dumps(names)}")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["evaluation"]["benchmarks"] == names
+
+
 def test_a_mistake_is_one_message_without_a_traceback(run):
     assert run("show", "lora.rank=[/bold]") == (
         2,

@@ -96,6 +96,7 @@ def test_wrong_settings(folder, monkeypatch):
 
 def test_no_such_model(tmp_path, monkeypatch):
     assert "no such folder or file; give a folder" in refusal(tmp_path / "nowhere")
+    assert "no such folder or file; give a folder" in refusal(tmp_path / ("x" * 300))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     message = refusal("nobody/nothing")
     assert message.startswith("nobody/nothing: no such folder, and the download from the Hub failed (")

@@ -150,6 +150,10 @@ def test_an_unknown_source_suggests_the_nearest_name(tmp_path: Path, write: Writ
         load_problems("mth-500")
     with pytest.raises(DataError, match=r"^zzz: not a known name, .*; `mada problems list`"):
         load_problems("zzz")
+    with pytest.raises(DataError, match=r"^z+: not a known name"):  # longer than any file's name may be
+        load_problems("z" * 300)
+    with pytest.raises(DataError, match=r"z+\.csv: no such file"):
+        load_problems("z" * 300 + ".csv")
     with pytest.raises(DataError, match="is a folder"):
         load_problems(tmp_path)
     with pytest.raises(DataError, match=r"no such file"):
