@@ -2,20 +2,19 @@
 
 import json
 import os
-import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-SERVER = Path(__file__).resolve().parents[1] / "completion_server"
+from completion_server.running import running_server
+
 QUESTION = "Calculate 64 + 57 - 38."
 
 
 @pytest.fixture(scope="module")
 def server():
-    with runpy.run_path(str(SERVER / "running.py"))["running_server"]() as server:
+    with running_server() as server:
         yield server
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -20,11 +19,12 @@ from mada.models.engines import Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.openai import OpenAIEngine
 from mada.models.loading import Base, load_base
+from vllm_server.running import running_vllm
 
 PYTHON = os.environ.get("MADA_VLLM_PYTHON")
 pytestmark = pytest.mark.skipif(PYTHON is None, reason="MADA_VLLM_PYTHON names no Python with vLLM; `make vllm` does")
 
-RUNNING = Path(__file__).resolve().parents[1] / "vllm_server" / "running.py"
+UPDATES = Path(__file__).resolve().parents[1] / "vllm_server" / "updates.py"
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 NANO = SOURCES / "mada" / "models" / "nano"
 AGENTS = ("generator-1", "generator-2", "critic-1")
@@ -59,10 +59,9 @@ def served(tmp_path_factory):
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number))
             parameter.copy_(noise * 0.03)
     adapters = {agent: folder / agent for agent in AGENTS}
-    for agent, place in adapters.items():
-        save_adapter(stack, agent, place, base_name="mada-nano")
-    start = runpy.run_path(str(RUNNING))["running_vllm"]
-    with start(PYTHON, NANO, name="mada-nano", adapters=adapters, log=folder / "vllm.log") as url:
+    for agent, path in adapters.items():
+        save_adapter(stack, agent, path, base_name="mada-nano")
+    with running_vllm(PYTHON, NANO, name="mada-nano", adapters=adapters, log=folder / "vllm.log") as url:
         yield Served(url, base, LocalEngine(base.model, stack, context=512))
 
 
@@ -73,8 +72,8 @@ def no_proxy(monkeypatch):
 
 async def all_of(engine, prompts, sampling, *, n=1):
     """Every agent's answers to every prompt, asked at the same time."""
-    asked = [(agent, place) for agent in MODELS for place in range(len(prompts))]
-    answers = await asyncio.gather(*(engine.sample(agent, prompts[place], sampling, n=n) for agent, place in asked))
+    asked = [(agent, index) for agent in MODELS for index in range(len(prompts))]
+    answers = await asyncio.gather(*(engine.sample(agent, prompts[index], sampling, n=n) for agent, index in asked))
     return dict(zip(asked, answers, strict=True))
 
 
@@ -93,7 +92,7 @@ def test_every_adapter_answers_as_it_does_here(served):
     for key, [one] in there.items():
         torch.testing.assert_close(torch.tensor(one.log_probs), torch.tensor(here[key][0].log_probs), atol=2e-3, rtol=0)
     # The adapters are not all the same, nor the bare base's.
-    assert len({one.token_ids for (_, place), [one] in there.items() if place == 0}) > 1
+    assert len({one.token_ids for (_, index), [one] in there.items() if index == 0}) > 1
 
 
 def test_samples_have_the_log_probs_that_the_model_here_gives_them(served):
@@ -110,9 +109,9 @@ def test_samples_have_the_log_probs_that_the_model_here_gives_them(served):
     found = asyncio.run(sampled())
     distinct = [len({one.token_ids for one in group}) for group in found.values()]
     assert max(distinct) > 1, "a group's samples are drawn apart"
-    for (agent, place), group in found.items():
+    for (agent, index), group in found.items():
         for one in group:
-            prompt = served.prompts()[place]
+            prompt = served.prompts()[index]
             ids = torch.tensor([[*prompt, *one.token_ids]])
             with torch.no_grad(), stack.routed([agent]):
                 likely = stack.model(ids).logits[0].log_softmax(-1)[len(prompt) - 1 : -1]
@@ -149,7 +148,7 @@ def test_an_update_reaches_vllm_and_nothing_of_before_is_left(tmp_path):
     assert PYTHON is not None
     environment = os.environ | {"PYTHONPATH": str(SOURCES), "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [PYTHON, RUNNING.with_name("updates.py")],
+        [PYTHON, UPDATES],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

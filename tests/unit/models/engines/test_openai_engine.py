@@ -1,12 +1,12 @@
 """The engine of a completion server, against a real one: what it samples is what the model there samples."""
 
 import asyncio
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from completion_server.running import running_server
+from completion_server.server import make_engine
 from mada.debate.prompts import Prompts, render
 from mada.debate.protocol import hold_debate
 from mada.errors import EngineError
@@ -14,7 +14,6 @@ from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Completion, PacedEngine, Sampling
 from mada.models.engines.openai import OpenAIEngine
 
-SERVER = Path(__file__).resolve().parents[3] / "completion_server"
 AGENTS = ("generator-1", "generator-2", "critic-1")
 MODELS = {None: "mada-nano", **{agent: agent for agent in AGENTS}}
 GREEDY = Sampling(max_tokens=60, temperature=0.0, stop_tokens=(1,))
@@ -22,14 +21,14 @@ GREEDY = Sampling(max_tokens=60, temperature=0.0, stop_tokens=(1,))
 
 @pytest.fixture(scope="module")
 def server():
-    with runpy.run_path(str(SERVER / "running.py"))["running_server"]() as running:
+    with running_server() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def local():
     """The tokenizer and the engine that the server has too, in this process."""
-    return runpy.run_path(str(SERVER / "server.py"))["make_engine"]()
+    return make_engine()
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def connect(server, local, monkeypatch):
     return make
 
 
-def test_likeliest_replies_are_the_local_engines_token_for_token(connect, wanted, prompt):
+def test_greedy_replies_are_the_local_engines_token_for_token(connect, wanted, prompt):
     engine: PacedEngine = connect("plain")
     asyncio.run(connect("plain").check())
     found = {}
@@ -87,7 +86,7 @@ def test_a_seed_decides_a_group_and_its_order(connect, local, prompt, server):
     assert (sent["n"], sent["top_k"], sent["top_p"], sent["prompt"]) == (4, 20, 0.95, prompt)
 
 
-def test_the_likeliest_reply_is_asked_for_once(connect, prompt, server):
+def test_a_greedy_reply_is_sampled_once(connect, prompt, server):
     engine = connect("greedy")
     completions = asyncio.run(engine.sample(None, prompt, GREEDY, n=3))
     assert len(completions) == 3
@@ -100,9 +99,9 @@ def test_stop_tokens_and_length_end_a_reply(connect, local, prompt):
     engine = connect("ends")
     [whole] = asyncio.run(engine.sample(None, prompt, GREEDY))
     newline = local[0].encode("\n", add_special_tokens=False)[0]
-    place = whole.token_ids.index(newline)
+    end = whole.token_ids.index(newline)
     [line] = asyncio.run(engine.sample(None, prompt, replace(GREEDY, stop_tokens=(1, newline))))
-    assert line == Completion(whole.token_ids[: place + 1], pytest.approx(whole.log_probs[: place + 1]), "end")  # type: ignore[arg-type]
+    assert line == Completion(whole.token_ids[: end + 1], pytest.approx(whole.log_probs[: end + 1]), "end")  # type: ignore[arg-type]
     [short] = asyncio.run(engine.sample(None, prompt, replace(GREEDY, max_tokens=5)))
     assert (short.token_ids, short.stop) == (whole.token_ids[:5], "length")
 
@@ -120,7 +119,7 @@ def test_stop_tokens_and_length_end_a_reply(connect, local, prompt):
         ("text-only,strict=422", False),
     ],
 )
-def test_plainer_servers_say_the_same(connect, wanted, prompt, flags, has_log_probs):
+def test_servers_with_fewer_features_give_the_same(connect, wanted, prompt, flags, has_log_probs):
     engine = connect(flags)
     for agent in (None, "critic-1"):
         want = wanted[agent]
@@ -140,22 +139,22 @@ def test_log_probs_at_another_temperature_are_not_taken_for_those_of_the_request
     assert len(asyncio.run(log_probs(1.0))) > 1
 
 
-def test_what_a_server_refuses_is_left_out_from_then_on_and_told_once(connect, server, prompt, caplog):
-    engine = connect("strict=400,text-only,name=told")
+def test_refused_fields_are_left_out_from_then_on_and_logged_once(connect, server, prompt, caplog):
+    engine = connect("strict=400,text-only,name=logged")
 
     async def twice():
         for _ in range(2):
             await asyncio.gather(*(engine.sample(None, prompt, replace(GREEDY, max_tokens=2)) for _ in range(3)))
 
     asyncio.run(twice())
-    last = server.seen("strict=400,text-only,name=told")["bodies"][-1]
+    last = server.seen("strict=400,text-only,name=logged")["bodies"][-1]
     assert last.keys() == {"model", "prompt", "max_tokens", "temperature", "top_p", "n", "seed", "logprobs"}
     assert last["prompt"].startswith("<|user|>Solve the following")
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("mada")]
-    assert len(told) == 10
-    assert sum("refuses stop_token_ids (Unrecognized request" in one and "are cut" in one for one in told) == 1
-    assert sum("prompts are sent to it as text" in one for one in told) == 1
-    assert sum("its text is encoded" in one for one in told) == 1
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("mada")]
+    assert len(lines) == 10
+    assert sum("refuses stop_token_ids (Unrecognized request" in one and "are cut" in one for one in lines) == 1
+    assert sum("prompts are sent to it as text" in one for one in lines) == 1
+    assert sum("its text is encoded" in one for one in lines) == 1
 
 
 def test_refusals_in_fastapis_form_blame_their_fields_and_no_words(connect, server, prompt):
@@ -217,7 +216,7 @@ def test_a_debate_through_a_server_is_the_debate_in_this_process(connect, local)
     assert here.rounds[0].turns[0].response.answer is not None
 
 
-def test_requests_under_way_share_connections_and_their_number_is_held(connect, server, prompt):
+def test_requests_share_connections_and_are_limited_to_the_slots(connect, server, prompt):
     engine = connect("pause=0.05,name=limit", slots=3)
 
     async def many():

@@ -1,17 +1,15 @@
-"""Servers that are busy, away, wrong or rude: what is asked again, what ends in an error, and what that says."""
+"""Servers that are busy, down, or send odd replies: what is retried, what ends in an error, and its message."""
 
 import asyncio
-import runpy
-from pathlib import Path
 
 import pytest
 
+from completion_server.running import running_server
 from mada.errors import EngineError, UnansweredError
 from mada.models.engines import Sampling
 from mada.models.engines.openai import OpenAIEngine
 from mada.models.engines.openai_client import Backoff
 
-SERVER = Path(__file__).resolve().parents[3] / "completion_server"
 MODELS = {None: "mada-nano", "critic-1": "critic-1"}
 PROMPT = [9, 8, 7, 6, 5]
 SHORT = Sampling(max_tokens=3, temperature=0.0)
@@ -20,7 +18,7 @@ SECRET = "sk-do-not-show-me-123"
 
 @pytest.fixture(scope="module")
 def server():
-    with runpy.run_path(str(SERVER / "running.py"))["running_server"]("--scripted") as running:
+    with running_server("--scripted") as running:
         yield running
 
 
@@ -111,7 +109,7 @@ def test_odd_replies_are_asked_for_again(connect, waited, want, odd):
     assert len(waited) == 2
 
 
-def test_odd_replies_for_minutes_are_an_outage_too(connect, waited, want):
+def test_odd_replies_for_minutes_are_an_outage(connect, waited, want):
     assert sample(connect("odd=html:20")) == want
     assert sum(waited) > 100
     assert "no usable reply for 1800 s" in fails(connect("odd=html:999"))
@@ -130,7 +128,7 @@ def test_one_request_that_fails_is_unanswered_where_others_are_answered(connect,
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "abort"])
-def test_a_reply_that_ends_for_another_reason_has_failed_and_is_told_once(connect, waited, caplog, reason):
+def test_a_reply_that_ends_for_another_reason_has_failed_and_is_logged_once(connect, waited, caplog, reason):
     engine = connect(f"reason={reason}")
     for _ in range(2):
         assert sample(engine)[0].stop == "failed"
@@ -186,7 +184,7 @@ def test_a_wrong_address(connect, server, waited):
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host/v1?a=b", ""])
-def test_what_is_no_address(connect, tokenizer, url):
+def test_invalid_addresses(connect, tokenizer, url):
     with pytest.raises(EngineError, match="wanted one such as http://localhost:8000/v1"):
         OpenAIEngine(url, models=MODELS, tokenizer=tokenizer)
 
@@ -237,7 +235,7 @@ def test_cancelling_ends_the_request_and_frees_the_slot(connect, server, want):
     assert asyncio.run(cancel()) == want
 
 
-def test_closing_cancels_what_is_under_way_and_what_waits(connect, server):
+def test_closing_cancels_running_and_waiting_requests(connect, server):
     engine = connect("hang=9,name=close", slots=1)
 
     async def close():
@@ -268,7 +266,7 @@ def test_a_cancelled_wait_between_attempts_ends_at_once(tokenizer, server, monke
     assert server.seen("fail=503x9,name=sleeping")["requests"] == 1
 
 
-def test_numbers_and_prompts_that_make_no_sense(connect):
+def test_invalid_settings_and_prompts(connect):
     for wrong in ({"slots": 0}, {"retry_for": 0}, {"timeout": 0.0}):
         with pytest.raises(ValueError, match="must be"):
             connect("well", **wrong)
@@ -283,10 +281,10 @@ async def until(condition):
         if await asyncio.to_thread(condition):
             return
         await asyncio.sleep(0.02)
-    raise AssertionError("it never came to pass")
+    raise AssertionError("the condition was never met")
 
 
-def test_a_server_is_told_from_others_by_what_it_says_of_itself(connect):
+def test_the_identity_changes_with_the_server(connect):
     async def identity(flags):
         engine = connect(flags)
         assert engine.identity() == {}
