@@ -52,10 +52,9 @@ from transformers.utils import logging
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from mada.learning.crediting import Credit, credit_groups
+from mada.learning.advantages import Credit, credit_groups
 from mada.learning.learner import Learner
-from mada.learning.prompts import Reward, TrainingPrompt
-from mada.learning.rollouts import GroupRequest, sample_groups
+from mada.learning.rollouts import GroupRequest, Reward, TrainingPrompt, sample_groups
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine

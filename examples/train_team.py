@@ -27,7 +27,7 @@ from mada.cli.training_view import training_view
 from mada.errors import MadaError
 from mada.events import Events
 from mada.learning.metrics import VALIDATION, ValidationStep
-from mada.learning.prompts import Reward, TrainingPrompt
+from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.models.adapters import AdapterStack, Lora, load_adapter

@@ -88,9 +88,8 @@ class MadaSide:
         self, engine: "Engine", workload: Workload, prompts: dict[str, list[list[int]]], place: int
     ) -> tuple[dict[str, float], "UpdateReport"]:
         """Take one step as `Trainer` does; return its seconds by part, and what the update reported."""
-        from mada.learning.crediting import Credit, credit_groups
-        from mada.learning.prompts import Reward, TrainingPrompt
-        from mada.learning.rollouts import GroupRequest, sample_groups
+        from mada.learning.advantages import Credit, credit_groups
+        from mada.learning.rollouts import GroupRequest, Reward, TrainingPrompt, sample_groups
         from mada.models.engines import Sampling
         from mada.seeds import seed_for
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mada.learning.learner import CreditedCompletion, Learner
-from mada.learning.log_probs import token_log_probs
+from mada.learning.loss import token_log_probs
 from mada.recipe.training import TrainingSettings
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, warmup_ratio=0.0, schedule="constant")

@@ -13,9 +13,9 @@ import pytest
 import torch
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
-from mada.learning.crediting import Credit
+from mada.learning.advantages import Credit
 from mada.learning.metrics import METRICS, VALIDATION, AgentStep, ValidationStep
-from mada.learning.prompts import Reward, TrainingPrompt
+from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.models.adapters import AdapterStack, Lora, load_adapter

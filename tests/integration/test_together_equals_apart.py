@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mada.learning.metrics import METRICS, AgentStep
-from mada.learning.prompts import Reward, TrainingPrompt
+from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from mada.learning.prompts import Reward, TrainingPrompt
+from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora

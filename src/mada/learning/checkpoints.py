@@ -12,25 +12,137 @@ aside as `damaged-step-…` with a warning, and the one before it is used.
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+import os
+import shutil
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from mada.atomic import hidden_name, sync_folder
 from mada.difference import differences, format_differences
 from mada.digest import digest_of
-from mada.errors import LearningError
-from mada.learning.best import BestAdapter, damaged_adapter
-from mada.learning.whole_folders import remove_folder, writing_folder
+from mada.errors import LearningError, RunError
 from mada.models.adapters import AdapterStack
+from mada.models.adapters.peft_files import digest_of_adapter, save_adapter
 from mada.run.environment import package_versions
 from mada.run.jsonl import json_text
+
+
+@contextmanager
+def writing_folder(path: Path) -> Generator[Path]:
+    """Yield a hidden folder to be filled, which becomes `path` if the block succeeds; one that was there gives way.
+
+    What the operating system refuses, a full disk for one, is a RunError; nothing is left behind then.
+    """
+    partial = path.parent / hidden_name()
+    try:
+        with _explaining(path):
+            partial.mkdir(parents=True)
+            yield partial
+            _sync_all(partial)
+            if path.exists():
+                remove_folder(path)
+            partial.rename(path)
+            sync_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that a kill half-way leaves no half of it under its name."""
+    hidden = path.rename(path.parent / hidden_name())
+    sync_folder(path.parent)
+    shutil.rmtree(hidden)
+
+
+def _sync_all(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    sync_folder(folder)
+
+
+@contextmanager
+def _explaining(path: Path) -> Generator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        # safetensors reports a full disk with an exception of its own.
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise RunError(
+            f"{path} could not be written: {reason}; everything saved before is untouched. "
+            "Make room or mend access, then start again: training goes on from the last checkpoint"
+        ) from error
+
+
+BEST = "best"
+
+
+class BestAdapter(BaseModel):
+    """An agent's best adapter so far; `folder` is relative to the training's folder.
+
+    `accuracy` is None when there is no validation set: then it is the last adapter. `digest` tells damage later; an
+    older mada wrote none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agent: str
+    step: int
+    accuracy: float | None
+    folder: str
+    digest: str | None = None
+
+    def is_whole(self, folder: Path) -> bool:
+        """Whether the adapter in a folder is the one that was saved."""
+        if self.digest is None:
+            return folder.is_dir()
+        with suppress(OSError):
+            return digest_of_adapter(folder) == self.digest
+        return False
+
+
+def is_better(accuracy: float | None, best: BestAdapter | None) -> bool:
+    """Whether an accuracy beats the best so far; nothing so far is beaten by anything."""
+    if best is None or accuracy is None or best.accuracy is None:
+        return True
+    return accuracy > best.accuracy
+
+
+def save_best(
+    stack: AdapterStack, agent: str, *, step: int, accuracy: float | None, folder: Path, base_name: str
+) -> BestAdapter:
+    """Save an agent's adapter as it is now, whole or not at all."""
+    name = f"{BEST}/{agent}/step-{step:06d}"
+    with writing_folder(folder / name) as partial:
+        save_adapter(stack, agent, partial, base_name=base_name)
+    digest = digest_of_adapter(folder / name)
+    return BestAdapter(agent=agent, step=step, accuracy=accuracy, folder=name, digest=digest)
+
+
+def damaged_adapter(best: Mapping[str, BestAdapter], *, folder: Path) -> str | None:
+    """Return the folder of a best adapter that is gone or damaged, if there is one."""
+    return next((one.folder for one in best.values() if not one.is_whole(folder / one.folder)), None)
+
+
+def remove_unreferenced(folder: Path, *, referenced: Collection[str]) -> None:
+    """Remove the adapters that neither a kept checkpoint nor the running training calls the best."""
+    for path in (folder / BEST).glob("*/step-*"):
+        if path.relative_to(folder).as_posix() not in referenced:
+            remove_folder(path)
+
 
 FOLDER = "checkpoints"
 _STATE, _ADAPTERS, _OPTIMIZER = "state.json", "adapters.safetensors", "optimizer.safetensors"

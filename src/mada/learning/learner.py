@@ -23,12 +23,21 @@ from torch import Tensor
 
 from mada.errors import LearningError
 from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches, padding_share
-from mada.learning.log_probs import can_share_prompts
-from mada.learning.loss import AGGREGATIONS
-from mada.learning.optimizer import StackedAdamW
-from mada.learning.passes import LearningPass, Lesson, learning_pass, policy_pass, reference_pass
-from mada.learning.schedule import learning_rate_share
-from mada.learning.update_report import AgentReport, Canary, UpdateReport, agent_report, canary_of, loss_of
+from mada.learning.loss import AGGREGATIONS, can_share_prompts
+from mada.learning.optimizer import StackedAdamW, learning_rate_share
+from mada.learning.passes import (
+    AgentReport,
+    Canary,
+    LearningPass,
+    Lesson,
+    UpdateReport,
+    agent_report,
+    canary_of,
+    learning_pass,
+    loss_of,
+    policy_pass,
+    reference_pass,
+)
 from mada.models.adapters import AdapterStack
 from mada.models.forward import fuse_norms
 from mada.recipe.training import TrainingSettings

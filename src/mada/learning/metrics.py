@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Self
 
 from mada.errors import LearningError
-from mada.learning.advantages import Baseline, group_relative
-from mada.learning.crediting import CreditedGroup
+from mada.learning.advantages import Baseline, CreditedGroup, group_relative
+from mada.learning.passes import AgentReport
 from mada.learning.rollouts import Group
-from mada.learning.update_report import AgentReport
 from mada.recipe.training import Deviation
 from mada.run import Records
 from mada.run.records import CREDITS, METRICS, VALIDATION, AgentStep, GroupCredit, ValidationStep

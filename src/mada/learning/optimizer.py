@@ -9,7 +9,8 @@ an agent has of its own is its count t and its part in the step: an agent that s
 moments and count, as if the step had not been.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -143,3 +144,19 @@ class StackedAdamW:
 
 def _gradient(parameter: nn.Parameter) -> Tensor:
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+SCHEDULES: Mapping[str, Callable[[float], float]] = {
+    "constant": lambda progress: 1.0,
+    "linear": lambda progress: 1.0 - progress,
+    "cosine": lambda progress: 0.5 * (1.0 + math.cos(math.pi * progress)),
+}
+
+
+def learning_rate_share(schedule: str, step: int, *, total_steps: int, warmup_ratio: float) -> float:
+    """Return the share of the highest learning rate that a step uses."""
+    warmup = math.ceil(total_steps * warmup_ratio)
+    if step < warmup:
+        return step / warmup
+    progress = (step - warmup) / max(1, total_steps - warmup)
+    return SCHEDULES[schedule](min(1.0, progress))

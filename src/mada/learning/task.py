@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pydantic import JsonValue
 
 from mada.errors import LearningError
-from mada.learning.crediting import Credit, refuse_uncreditable
-from mada.learning.prompts import Scorer, TrainingPrompt, digest_of_prompts
+from mada.learning.advantages import Credit, refuse_uncreditable
+from mada.learning.rollouts import Scorer, TrainingPrompt, digest_of_prompts
 from mada.models.adapters import AdapterStack
 from mada.recipe.training import TrainingSettings
 

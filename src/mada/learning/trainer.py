@@ -20,9 +20,16 @@ from mada.events import (
     TrainingStarted,
     ValidationFinished,
 )
-from mada.learning.best import BestAdapter, is_better, remove_unreferenced, save_best
-from mada.learning.checkpoints import Checkpoints, refuse_other_training, restore_adapters
-from mada.learning.crediting import CreditedGroup, credit_groups
+from mada.learning.advantages import CreditedGroup, credit_groups
+from mada.learning.checkpoints import (
+    BestAdapter,
+    Checkpoints,
+    is_better,
+    refuse_other_training,
+    remove_unreferenced,
+    restore_adapters,
+    save_best,
+)
 from mada.learning.learner import Learner
 from mada.learning.metrics import (
     TrainingRecords,
@@ -32,10 +39,9 @@ from mada.learning.metrics import (
     group_credits,
     validation_step,
 )
-from mada.learning.prompts import prompts_of_step, steps_to_take
-from mada.learning.rollouts import Group, GroupRequest, sample_groups
+from mada.learning.passes import UpdateReport
+from mada.learning.rollouts import Group, GroupRequest, prompts_of_step, sample_groups, steps_to_take
 from mada.learning.task import TrainingTask, identity, refuse_unusable
-from mada.learning.update_report import UpdateReport
 from mada.models.adapters import AdapterStack
 from mada.models.engines import Engine, Sampling
 from mada.recipe.training import TrainingSettings

@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig
 
 from mada.evaluation.plan import PlannedSystem
 from mada.learning.learner import CPU_MICRO_BATCH_TOKENS, CUDA_MICRO_BATCH_TOKENS
-from mada.learning.prompts import steps_to_take
+from mada.learning.rollouts import steps_to_take
 from mada.models.adapters import Lora
 from mada.models.loading import load_config
 from mada.models.memory import (

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from mada.errors import DataError
-from mada.learning.prompts import TrainingPrompt
+from mada.learning.rollouts import TrainingPrompt
 from mada.models.engines import Sampling
 from mada.pipeline.context import Context
 from mada.pipeline.results import ScreenResult

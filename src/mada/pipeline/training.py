@@ -7,11 +7,11 @@ from itertools import cycle
 from mada.agents import AdaptedModel
 from mada.debate.transcript import Role
 from mada.errors import DataError, LearningError
-from mada.learning.crediting import Credit
-from mada.learning.prompts import TrainingPrompt
+from mada.learning.advantages import Credit
+from mada.learning.checkpoints import writing_folder
+from mada.learning.rollouts import TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
-from mada.learning.whole_folders import writing_folder
 from mada.models.adapters import load_adapter
 from mada.pipeline.context import Context
 from mada.pipeline.critic_data import CriticExample, read_critic_examples

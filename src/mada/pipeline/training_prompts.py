@@ -8,7 +8,7 @@ from mada.debate.transcript import Role
 from mada.debate.window import WindowError, fit_debate_prompt
 from mada.grading import Grader
 from mada.grading.rewards import REWARDS, total_reward
-from mada.learning.prompts import Reward, Scorer, TrainingPrompt
+from mada.learning.rollouts import Reward, Scorer, TrainingPrompt
 from mada.models.chat import chat_prompt, check_chat_template, opens_thinking, text_of
 from mada.models.engines import Completion
 from mada.pipeline.context import Context

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from mada.errors import MadaError
-from mada.learning.best import (
+from mada.learning.checkpoints import (
     BestAdapter,
     damaged_adapter,
     is_better,

@@ -13,9 +13,7 @@ from torch import nn
 
 from mada.atomic import remove_leftovers
 from mada.errors import LearningError, RunError
-from mada.learning.best import BestAdapter
-from mada.learning.checkpoints import Checkpoints, refuse_other_training, restore_adapters
-from mada.learning.whole_folders import writing_folder
+from mada.learning.checkpoints import BestAdapter, Checkpoints, refuse_other_training, restore_adapters, writing_folder
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import digest_of_adapter
 

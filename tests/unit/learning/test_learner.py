@@ -9,7 +9,7 @@ from mada.errors import AdapterError, LearningError
 from mada.learning import passes
 from mada.learning.batches import MicroBatch, micro_batches
 from mada.learning.learner import Learner
-from mada.learning.log_probs import completion_log_probs
+from mada.learning.loss import completion_log_probs
 
 AGENTS = ("a", "b", "c")
 

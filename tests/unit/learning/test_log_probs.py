@@ -4,7 +4,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches
-from mada.learning.log_probs import completion_log_probs, token_log_probs
+from mada.learning.loss import completion_log_probs, token_log_probs
 from mada.models.forward import check_head, trunk
 
 KINDS = ["qwen2", "gemma2"]

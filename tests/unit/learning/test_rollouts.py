@@ -5,9 +5,17 @@ import numpy as np
 import pytest
 
 from mada.errors import LearningError
-from mada.learning.crediting import Credit, credit_groups, refuse_uncreditable
-from mada.learning.prompts import Reward, TrainingPrompt, digest_of_prompts, prompts_of_step, steps_to_take
-from mada.learning.rollouts import Group, GroupRequest, sample_groups
+from mada.learning.advantages import Credit, credit_groups, refuse_uncreditable
+from mada.learning.rollouts import (
+    Group,
+    GroupRequest,
+    Reward,
+    TrainingPrompt,
+    digest_of_prompts,
+    prompts_of_step,
+    sample_groups,
+    steps_to_take,
+)
 from mada.models.engines import Completion, Sampling, ScriptedEngine, ScriptedRequest
 from mada.recipe.training import TrainingSettings
 

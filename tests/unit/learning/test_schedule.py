@@ -5,7 +5,7 @@ import pytest
 import torch
 import transformers
 
-from mada.learning.schedule import SCHEDULES, learning_rate_share
+from mada.learning.optimizer import SCHEDULES, learning_rate_share
 from mada.recipe.training import Schedule
 
 

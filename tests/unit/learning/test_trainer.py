@@ -23,8 +23,8 @@ from mada.events import (
     TrainingStarted,
     ValidationFinished,
 )
-from mada.learning.crediting import Credit
-from mada.learning.prompts import Reward, TrainingPrompt
+from mada.learning.advantages import Credit
+from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora

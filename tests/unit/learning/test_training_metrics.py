@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mada.errors import LearningError
-from mada.learning.crediting import CreditedGroup
+from mada.learning.advantages import CreditedGroup
 from mada.learning.metrics import (
     AgentStep,
     GroupCredit,
@@ -15,9 +15,8 @@ from mada.learning.metrics import (
     group_credits,
     validation_step,
 )
-from mada.learning.prompts import Reward, TrainingPrompt
-from mada.learning.rollouts import Group
-from mada.learning.update_report import AgentReport, Canary
+from mada.learning.passes import AgentReport, Canary
+from mada.learning.rollouts import Group, Reward, TrainingPrompt
 from mada.models.engines import Completion
 
 REPORT = AgentReport(

@@ -14,8 +14,8 @@ from mada.debate.response import Response
 from mada.debate.window import WindowError
 from mada.errors import DataError
 from mada.grading import Grader
-from mada.learning.best import BestAdapter
-from mada.learning.prompts import Reward, TrainingPrompt
+from mada.learning.checkpoints import BestAdapter
+from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.trainer import TrainingResult
 from mada.models.chat import chat_prompt, prompt_ids
 from mada.models.engines import Completion
