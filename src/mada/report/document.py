@@ -14,7 +14,7 @@ Colour = Literal["green", "red", "gray"]
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A cell's background: so many percent of a colour over light gray (see `paper.matrices` for the rule)."""
+    """A cell's background: so many percent of a colour over light gray (see `paper.layout` for the rule)."""
 
     colour: Colour
     intensity: int

@@ -45,7 +45,8 @@ def html_section(section: Section, *, figures: Mapping[str, Drawing] = MappingPr
 def html_table(table: Table) -> str:
     """Return a table with its caption in a region that scrolls by itself, and its notes below."""
     title = _text(table.title)
-    bodies = "\n".join(_body(rows, table.columns) for rows in table.groups)
+    groups = ([f"<tr>{''.join(_cells(row, table.columns))}</tr>" for row in group] for group in table.groups)
+    bodies = "\n".join("\n".join(["<tbody>", *rows, "</tbody>"]) for rows in groups)
     notes = "".join(f'\n<p class="note">{_text(note)}</p>' for note in table.notes)
     return (
         f'<div class="table scroll" id="table-{_text(table.name)}" role="region" tabindex="0" aria-label="{title}">\n'
@@ -118,11 +119,6 @@ def _head(columns: Sequence[Column]) -> str:
 def _heading(column: Column, *, height: int = 1) -> str:
     span = f' rowspan="{height}"' if height > 1 else ""
     return f'<th scope="col"{_class(column)}{span}>{_text(column.heading)}</th>'
-
-
-def _body(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    lines = [f"<tr>{''.join(_cells(row, columns))}</tr>" for row in rows]
-    return "\n".join(["<tbody>", *lines, "</tbody>"])
 
 
 def _cells(row: Row, columns: Sequence[Column]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Literal, TypeVar, get_args
 from mada.atomic import explaining
 from mada.evaluation.grid import Place, place_of
 from mada.evaluation.scores import Score, Transcript
-from mada.report.page.mathematics import Tree, answer_tree, formulas_of
+from mada.report.page.mathematics import answer_tree, formulas_of
 from mada.report.reading import Source
 
 CHUNK = 50
@@ -285,7 +285,7 @@ def body_of(transcript: Transcript, score: Score) -> dict[str, object]:
         "reference": transcript.reference,
         "said": said,
         "formulas": [list(formulas_of(pieces[3])) for pieces in said],
-        "answers": _answer_trees(answers),
+        "answers": {one: tree for one in sorted(filter(None, answers)) if (tree := answer_tree(one)) is not None},
         "prompts": [parts for _, parts in prompts.values()],
         "rounds": rounds,
         "verdict": {
@@ -335,7 +335,3 @@ def _remember(known: dict[str, Reference], number: int, pieces: Pieces) -> None:
         text = "".join(pieces[first:end])
         if len(text) >= SHORTEST_REFERENCE:
             known.setdefault(text, (number, first, end))
-
-
-def _answer_trees(answers: Iterable[str | None]) -> dict[str, Tree]:
-    return {one: tree for one in sorted(filter(None, answers)) if (tree := answer_tree(one)) is not None}
