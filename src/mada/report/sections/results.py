@@ -137,12 +137,9 @@ def _budgets(summary: Summary) -> Iterator[str]:
         if one.matched_to is not None:
             matched.setdefault((one.matched_to, one.match), []).append(quoted(one.title))
     for (target, match), rivals in matched.items():
-        what = (
-            f"generated tokens of {quoted(titles[target])} allow"
-            if match == "tokens"
-            else (f"cost of {quoted(titles[target])} allows")
-        )
-        yield f"{', '.join(rivals)}: as many samples as the {what}."
+        title = quoted(titles[target])
+        budget = f"generated tokens of {title} allow" if match == "tokens" else f"cost of {title} allows"
+        yield f"{', '.join(rivals)}: as many samples as the {budget}."
     price = summary.plan.prompt_price
     if price is not None:
         yield f"cost: generated tokens, and prompt tokens at {small_text(price)} of a generated one."
