@@ -5,7 +5,7 @@
 Three generators and three critics on the embedded model (a blank adapter in every seat, so that it answers as it does
 by itself) debate problems of all four abacus benchmarks in two rounds. There are three ways to the same debates:
 
-- mada: every debate is a coroutine (`hold_debate`) and many are under way (`each`). A critic begins when its own three
+- mada: every debate is a coroutine (`run_debate`) and many are under way (`each`). A critic begins when its own three
   generators have ended, in the row that somebody else's generator has left.
 - batches: round by round with full barriers, as a pipeline of static batches does it. As many questions as fill the
   engine's rows are taken; all their generators answer, then all their critics, then come the next questions.
@@ -45,7 +45,7 @@ from itertools import chain
 
 from mada.agents import DebateSettings, agent_names
 from mada.concurrency import each
-from mada.debate.protocol import hold_debate
+from mada.debate.protocol import run_debate
 from mada.debate.transcript import Debate, Role
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engine_agent import EngineAgent
@@ -105,7 +105,7 @@ class Pipeline:
         done: dict[int, Debate] = {}
 
         async def debate(place: int) -> None:
-            done[place] = await hold_debate(
+            done[place] = await run_debate(
                 self.questions[place],
                 generators=self.generators,
                 critics=self.critics,

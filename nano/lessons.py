@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mada.debate.prompts import Prompts
-from mada.debate.response import Response
+from mada.debate.transcript import Response
 from mada.problems.abacus import LEVELS, Exercise, Level, Step, draw_exercise, in_words
 
 SLIP = 0.03
@@ -115,7 +115,7 @@ def debate_lesson(random: np.random.Generator) -> Lesson:
     ]
     reply = solve(exercise, random, peers=seen)
     shared = [prompts.shared(response) for response in responses]
-    return Lesson(prompts.ask_again(question, shared), written(reply))
+    return Lesson(prompts.debate_prompt(question, shared), written(reply))
 
 
 def _exercise(random: np.random.Generator) -> Exercise:

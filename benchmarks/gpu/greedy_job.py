@@ -61,7 +61,7 @@ def made_debate_prompts(
 ) -> Iterator[str]:
     """Yield the prompts that critics would be given after these replies of the generators."""
     from mada.agents import DebateSettings, recipe_of
-    from mada.debate.window import fit_debate_prompt
+    from mada.debate.prompts import fit_debate_prompt
     from mada.models.chat import chat_prompt, opens_thinking, prompt_ids
     from mada.models.engine_agent import response_of
     from mada.models.engines import Completion

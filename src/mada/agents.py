@@ -207,7 +207,7 @@ class DebateSettings:
             adapter,
             engine=engine,
             tokenizer=chat.tokenizer,
-            prompts=self.prompts.of_judge if is_judge else self.prompts,
+            prompts=self.prompts.for_judge if is_judge else self.prompts,
             sampling=self.sampling(chat, window=window),
             window=window,
         )

@@ -2,7 +2,7 @@
 
 The new content goes into a temporary neighbour, reaches the disk (fsync), takes the file's name in one step
 (rename), and the folder reaches the disk too. Any failure on the way, a full disk included, leaves the
-previous file as it was. Only a killed process leaves its temporary behind; `remove_leftovers` clears those.
+previous file as it was. Only a killed process leaves its temporary behind; `remove_temporaries` clears those.
 
 A replaced file keeps the permissions of the one before it; a new one gets what the umask allows. A symbolic
 link is replaced itself, never the file it points to.
@@ -34,38 +34,38 @@ def replace_text(path: Path, text: str) -> None:
 
 def replace_bytes(path: Path, content: bytes) -> None:
     """Give `path` this content as one step."""
-    with replacing(path) as partial, explaining(path):
+    with atomic_path(path) as partial, describe_os_errors(path):
         partial.write_bytes(content)
 
 
 @contextmanager
-def replacing(path: Path) -> Generator[Path]:
+def atomic_path(path: Path) -> Generator[Path]:
     """Yield a temporary path beside `path`; what the block writes there becomes `path` if the block succeeds.
 
     The path, not a handle, is yielded because most of what writes large files (safetensors, Parquet, images)
     wants one. Running out of space inside the block is a RunError; any other exception of the block passes
     through unchanged.
     """
-    partial = path.parent / hidden_name()
-    with explaining(path):
+    partial = path.parent / temporary_name()
+    with describe_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with explaining(path):
+        with describe_os_errors(path):
             _create_with_permissions_of(path, partial)
-        with explaining(path, only=_NO_ROOM):
+        with describe_os_errors(path, only=_NO_ROOM):
             yield partial
-        with explaining(path):
+        with describe_os_errors(path):
             _sync_file(partial)
             partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    with explaining(path, kept="the new file is in place, but may not outlive a power cut"):
+    with describe_os_errors(path, kept="the new file is in place, but may not outlive a power cut"):
         sync_folder(path.parent)
 
 
 @contextmanager
-def alone_in(folder: Path) -> Generator[None]:
+def folder_lock(folder: Path) -> Generator[None]:
     """Wait until no other process is in this block for this folder, whose files are then replaced together.
 
     On a file system that cannot lock a folder nobody waits.
@@ -79,7 +79,7 @@ def alone_in(folder: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def remove_leftovers(folder: Path, *, unless_beside: str | None = None) -> None:
+def remove_temporaries(folder: Path, *, unless_beside: str | None = None) -> None:
     """Remove the temporary files and folders of killed processes; folders below that hold `unless_beside` are left out.
 
     The caller sees to it that no other process writes here.
@@ -88,7 +88,7 @@ def remove_leftovers(folder: Path, *, unless_beside: str | None = None) -> None:
         if Path(place) != folder and unless_beside in files:
             folders.clear()
             continue
-        for leftover in (Path(place, name) for name in (*folders, *files) if is_leftover(Path(name))):
+        for leftover in (Path(place, name) for name in (*folders, *files) if is_temporary(Path(name))):
             if leftover.is_dir() and not leftover.is_symlink():
                 folders.remove(leftover.name)
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -96,12 +96,12 @@ def remove_leftovers(folder: Path, *, unless_beside: str | None = None) -> None:
                 leftover.unlink(missing_ok=True)
 
 
-def hidden_name() -> str:
-    """Return a new name for a temporary, one that `is_leftover` knows."""
+def temporary_name() -> str:
+    """Return a new name for a temporary, one that `is_temporary` knows."""
     return f".{secrets.token_hex(8)}.partial"
 
 
-def is_leftover(path: Path) -> bool:
+def is_temporary(path: Path) -> bool:
     """Whether the name is one that temporaries are given."""
     return _LEFTOVER.fullmatch(path.name) is not None
 
@@ -136,7 +136,7 @@ def _sync_file(path: Path) -> None:
 
 
 @contextmanager
-def explaining(path: Path, *, only: frozenset[int] | None = None, kept: str | None = None) -> Generator[None]:
+def describe_os_errors(path: Path, *, only: frozenset[int] | None = None, kept: str | None = None) -> Generator[None]:
     """Turn the operating system's refusal into a sentence that says what is still safe."""
     try:
         yield

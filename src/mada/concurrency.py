@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def all_or_none(coroutines: Sequence[Coroutine[object, object, T]]) -> list[T]:
+async def gather_or_cancel(coroutines: Sequence[Coroutine[object, object, T]]) -> list[T]:
     """Run coroutines at once. The first failure, or being cancelled, ends the others before it is raised.
 
     `asyncio.gather` alone would leave the others running, and sampling, when nobody waits for them any more;
@@ -35,7 +35,7 @@ async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_o
         for item in waiting:
             await work(item)
 
-    await all_or_none([one_after_another() for _ in range(at_once)])
+    await gather_or_cancel([one_after_another() for _ in range(at_once)])
 
 
 def run_sync(coroutine: Coroutine[object, object, T]) -> T:

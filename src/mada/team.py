@@ -11,7 +11,7 @@ from typing import Self
 from mada.agents import DebateSettings, adapter_folders, agent_names, load_model, recipe_of
 from mada.concurrency import run_sync
 from mada.debate.prompts import Prompts, Share
-from mada.debate.protocol import Agent, check_question, check_seats, hold_debate
+from mada.debate.protocol import Agent, check_agents, check_question, run_debate
 from mada.debate.transcript import Debate
 from mada.debate.verdict import vote
 from mada.events import Events
@@ -52,7 +52,7 @@ class Team:
         base: Base | None = None,
         engine: Engine | None = None,
     ) -> None:
-        check_seats(generators, critics, rounds=rounds)
+        check_agents(generators, critics, rounds=rounds)
         self.generators = tuple(generators)
         self.critics = tuple(critics)
         self.rounds = rounds
@@ -89,7 +89,7 @@ class Team:
             settings = replace(settings, prompts=replace(settings.prompts, share=share))
         generators = agent_names("generator", recipe.team.generators)
         critics = agent_names("critic", recipe.team.critics)
-        check_seats(generators, critics, rounds=settings.rounds)
+        check_agents(generators, critics, rounds=settings.rounds)
         if settings.rounds == 1:
             critics = ()  # never asked, so they need not have been trained
         return cls._load(
@@ -134,7 +134,7 @@ class Team:
             max_new_tokens=max_new_tokens,
         )
         names = agent_names("generator", generators), agent_names("critic", critics)
-        check_seats(*names, rounds=rounds)
+        check_agents(*names, rounds=rounds)
         return cls._load(
             ModelSection(name=model, window=window),
             *names,
@@ -184,7 +184,7 @@ class Team:
         check_question(question)
         # The question is part of the seed's path, so that the questions of one file share no random numbers.
         own_seed = seed_for(seed, "debate", question)
-        debate = await hold_debate(
+        debate = await run_debate(
             question,
             generators=self.generators,
             critics=self.critics,

@@ -46,10 +46,10 @@ def in_millions(count: float) -> str:
 
 def printable(text: str) -> str:
     """Return text on one line, without what steers a terminal or an editor."""
-    return " ".join(harmless(text).split())
+    return " ".join(sanitize(text).split())
 
 
-def harmless(text: str) -> str:
+def sanitize(text: str) -> str:
     """Replace control characters, bidirectional marks and lone surrogates; lines stay lines."""
     return "".join(
         character if character in "\n\t" or not unicodedata.category(character).startswith("C") else "�"

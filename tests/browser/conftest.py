@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from mada.debate.prompts import Prompts
-from mada.debate.response import Response
-from mada.debate.transcript import Debate, Turn, Verdict, Votes
+from mada.debate.transcript import Debate, Response, Turn, Verdict, Votes
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Transcript
@@ -51,7 +50,7 @@ def held(system, place, answers, *, question, agents=(GENERATORS, CRITICS), pref
     benchmark, seed, problem = place
     prompts, debate, shared = Prompts(), Debate(question), []
     for number, given in enumerate(answers):
-        asked = prompts.ask_again(question, shared) if number else prompts.ask(question)
+        asked = prompts.debate_prompt(question, shared) if number else prompts.ask(question)
         turns = []
         for agent, answer in zip(agents[number], given, strict=True):
             is_cut = answer is None

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mada.debate.protocol import RoundStarted, TurnFinished
-from mada.debate.response import Response
-from mada.debate.transcript import Turn
+from mada.debate.transcript import Response, Turn
 from mada.events import (
     BestStep,
     CheckpointWritten,

@@ -13,10 +13,9 @@ import torch
 from pydantic import TypeAdapter
 
 import mada
+from mada.debate.prompts import WindowError
 from mada.debate.protocol import DebateError
-from mada.debate.response import Response
-from mada.debate.transcript import Debate, Turn
-from mada.debate.window import WindowError
+from mada.debate.transcript import Debate, Response, Turn
 from mada.digest import digest_of
 from mada.errors import DataError, EngineError, GradingError, RunError
 from mada.models.adapters import AdapterStack, Lora, save_adapter

@@ -1,6 +1,6 @@
 import pytest
 
-from mada.text import counted, duration, harmless, in_bytes, in_millions, printable
+from mada.text import counted, duration, in_bytes, in_millions, printable, sanitize
 
 
 def test_a_count_has_its_noun():
@@ -42,5 +42,5 @@ def test_sizes_have_the_digits_that_count():
 
 
 def test_untrusted_text_steers_nothing():
-    assert harmless("a\r\nb\u2028c\x1b[2J\u202e\ud800\t") == "a\nb\nc�[2J��\t"
+    assert sanitize("a\r\nb\u2028c\x1b[2J\u202e\ud800\t") == "a\nb\nc�[2J��\t"
     assert printable(" a\n b\x00 ") == "a b�"

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mada.concurrency import all_or_none
-from mada.debate.response import Response
-from mada.debate.transcript import Debate, Role, Turn
+from mada.concurrency import gather_or_cancel
+from mada.debate.transcript import Debate, Response, Role, Turn
 from mada.errors import DataError, MadaError
 from mada.events import Event, Events
 from mada.seeds import seed_for
@@ -51,7 +50,7 @@ class TurnFinished(Event):
     turn: Turn
 
 
-async def hold_debate(
+async def run_debate(
     question: str,
     *,
     generators: Sequence[Agent],
@@ -67,7 +66,7 @@ async def hold_debate(
     `draws` numbers the generators' samples: debates that seat an agent with the same number share what it says. By
     default a seat's number is its place, from 0.
     """
-    check_seats(generators, critics, rounds=rounds)
+    check_agents(generators, critics, rounds=rounds)
     if draws is not None and len(draws) != len(generators):
         raise DebateError(f"got {len(draws)} draws for {len(generators)} generators, wanted one for each")
     events = events or Events()
@@ -82,7 +81,7 @@ async def hold_debate(
             _turn(agent, question, seen, number=number, seat=seat, seed=own, events=events)
             for seat, (agent, own) in enumerate(zip(agents, seeds, strict=True))
         ]
-        debate = debate.with_round(role, await all_or_none(turns))
+        debate = debate.with_round(role, await gather_or_cancel(turns))
     return debate
 
 
@@ -101,7 +100,7 @@ async def _turn(
     return turn
 
 
-def check_seats(generators: Sequence[object], critics: Sequence[object], *, rounds: int) -> None:
+def check_agents(generators: Sequence[object], critics: Sequence[object], *, rounds: int) -> None:
     """Refuse a debate in which somebody would be asked who is not there."""
     if rounds < 1:
         raise DebateError(f"got {rounds} rounds, wanted at least 1: the generators' own")

@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-from mada.debate.response import Response
-from mada.debate.transcript import Verdict, Votes
+from mada.debate.transcript import Response, Verdict, Votes
 from mada.grading import Grader
 
 Classes = Mapping[str, str]

@@ -11,11 +11,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mada.concurrency import all_or_none, each
+from mada.concurrency import each, gather_or_cancel
+from mada.debate.prompts import WindowError
 from mada.debate.protocol import Agent
-from mada.debate.response import Response
-from mada.debate.transcript import Turn
-from mada.debate.window import WindowError
+from mada.debate.transcript import Response, Turn
 from mada.errors import EvaluationError, UnansweredError
 from mada.evaluation.effort import Meter
 from mada.evaluation.grid import Place, place_of
@@ -118,9 +117,9 @@ class Queue:
                     (one, one.system.with_generators(sizes[one.system.name][one.number], start=one.number))
                     for one in _by_question(items)
                 ]
-                await all_or_none([answer(one, planned) for one, planned in sized])
+                await gather_or_cancel([answer(one, planned) for one, planned in sized])
 
-        await all_or_none([answer_blocks(benchmark) for benchmark in self._problems])
+        await gather_or_cancel([answer_blocks(benchmark) for benchmark in self._problems])
 
     def _items(self, system: PlannedSystem) -> Iterator[Item]:
         for seed in range(self._seeds):

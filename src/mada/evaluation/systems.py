@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from mada.debate.protocol import Agent, check_seats, hold_debate
+from mada.debate.protocol import Agent, check_agents, run_debate
 from mada.debate.transcript import Debate
 from mada.debate.verdict import Rule
 from mada.evaluation.plan import PlannedSystem
@@ -27,7 +27,7 @@ class System:
     draws: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_seats(self.generators, self.critics, rounds=self.rounds)
+        check_agents(self.generators, self.critics, rounds=self.rounds)
 
     @classmethod
     def of(cls, planned: PlannedSystem, *, seat: Callable[[str], Agent]) -> Self:
@@ -48,7 +48,7 @@ class System:
 
     async def debate(self, question: str, *, seed: int) -> Debate:
         """Hold the debate about one question; the verdict is left to the rule."""
-        return await hold_debate(
+        return await run_debate(
             question,
             generators=self.generators,
             critics=self.critics,

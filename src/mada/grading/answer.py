@@ -10,9 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from mada.grading.numerals import Number, read_number, read_number_words, same_number
-from mada.grading.spelling import one_spelling
-from mada.grading.units import Unit, split_unit
+from mada.grading.normalization import normalize
+from mada.grading.quantities import Number, Unit, read_number, read_number_words, same_number, split_unit
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _BASE = re.compile(
@@ -96,7 +95,7 @@ def read_answer(text: str) -> Answer:
     """Read an answer: its unit apart, and the plain kind it is, if it is one."""
     if _INTEGER.fullmatch(text):  # the most common answer by far, and none of the rest applies to it
         return Answer(text, text, number=Number(Fraction(text)))
-    latex = one_spelling(text)
+    latex = normalize(text)
     if colon := _read_colon(latex):
         hour = read_number(colon.parts[0]) if len(colon.parts) == 1 else None  # `7 p.m.`: its unit may be left out
         return Answer(latex, latex, number=hour, colon=colon)

@@ -18,7 +18,7 @@ from typing import Literal, Self
 from mada.errors import GradingError
 from mada.grading.answer import algebra_pair, compare_plainly, read_answer
 from mada.grading.extraction import extract_answer
-from mada.grading.spelling import nesting
+from mada.grading.normalization import nesting
 from mada.grading.worker_pool import InProcess, NoMoreWorkersError, Worker, WorkerDiedError, WorkerPool
 
 Reason = Literal["equal", "not equal", "no answer", "unparsable", "timed out"]

@@ -26,14 +26,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from mada.atomic import hidden_name, sync_folder
+from mada.atomic import sync_folder, temporary_name
 from mada.difference import differences, format_differences
 from mada.digest import digest_of
 from mada.errors import LearningError, RunError
 from mada.models.adapters import AdapterStack
 from mada.models.adapters.peft_files import digest_of_adapter, save_adapter
-from mada.run.environment import package_versions
 from mada.run.jsonl import json_text
+from mada.run.manifest import package_versions
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def writing_folder(path: Path) -> Generator[Path]:
 
     What the operating system refuses, a full disk for one, is a RunError; nothing is left behind then.
     """
-    partial = path.parent / hidden_name()
+    partial = path.parent / temporary_name()
     try:
         with _explaining(path):
             partial.mkdir(parents=True)
@@ -59,7 +59,7 @@ def writing_folder(path: Path) -> Generator[Path]:
 
 def remove_folder(path: Path) -> None:
     """Remove a folder so that a kill half-way leaves no half of it under its name."""
-    hidden = path.rename(path.parent / hidden_name())
+    hidden = path.rename(path.parent / temporary_name())
     sync_folder(path.parent)
     shutil.rmtree(hidden)
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mada.concurrency import all_or_none
+from mada.concurrency import gather_or_cancel
 from mada.errors import LearningError
 from mada.models.engines import Completion, Engine, Sampling
 from mada.recipe.training import TrainingSettings
@@ -138,7 +138,7 @@ async def sample_groups(
             progress(done, len(requests))
         return group
 
-    return await all_or_none([group_of(request) for request in requests])
+    return await gather_or_cancel([group_of(request) for request in requests])
 
 
 def _checked(rewards: Sequence[Reward], *, request: GroupRequest, size: int) -> tuple[Reward, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mada.atomic import remove_leftovers
+from mada.atomic import remove_temporaries
 from mada.errors import LearningError
 from mada.events import (
     BestStep,
@@ -260,7 +260,7 @@ class Trainer:
 
     def _resume(self, records: TrainingRecords) -> int | None:
         """Go back to the newest whole checkpoint and return its step; None when there is none."""
-        remove_leftovers(self.folder)
+        remove_temporaries(self.folder)
         checkpoint = self._checkpoints.newest()
         done = None if checkpoint is None else checkpoint.state.step
         self._best = {}

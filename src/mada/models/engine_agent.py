@@ -5,10 +5,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from mada.debate.prompts import Prompts
-from mada.debate.response import Response
-from mada.debate.transcript import Turn
-from mada.debate.window import FittedPrompt, WindowError, fit_debate_prompt
+from mada.debate.prompts import FittedPrompt, Prompts, WindowError, fit_debate_prompt
+from mada.debate.transcript import Response, Turn
 from mada.grading.extraction import THINKING_OPENS, extract_answer
 from mada.models.chat import check_chat_template, encode_in_thread, encoder_of, opens_thinking, text_of
 from mada.models.engines import Completion, Engine, Sampling

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mada.concurrency import all_or_none
-from mada.debate.response import Response
+from mada.concurrency import gather_or_cancel
+from mada.debate.transcript import Response
 from mada.grading import Grader
 from mada.models.engine_agent import EngineAgent
 from mada.pipeline.context import Context
@@ -81,7 +81,7 @@ async def critic_data(context: Context) -> CriticDataResult:
 async def _example(
     context: Context, part: str, problem: Problem, *, agents: Sequence[EngineAgent], grader: Grader
 ) -> CriticExample:
-    turns = await all_or_none(
+    turns = await gather_or_cancel(
         [
             agent.answer(problem.question, (), seed=context.run.seed("critic-data", problem.id, agent.name))
             for agent in agents

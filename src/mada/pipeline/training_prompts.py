@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from mada.agents import AdaptedModel
-from mada.debate.response import Response
-from mada.debate.transcript import Role
-from mada.debate.window import WindowError, fit_debate_prompt
+from mada.debate.prompts import WindowError, fit_debate_prompt
+from mada.debate.transcript import Response, Role
 from mada.grading import Grader
 from mada.grading.rewards import REWARDS, total_reward
 from mada.learning.rollouts import Reward, Scorer, TrainingPrompt

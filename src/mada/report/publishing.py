@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mada.atomic import alone_in, explaining, remove_leftovers, replace_text
+from mada.atomic import describe_os_errors, folder_lock, remove_temporaries, replace_text
 from mada.evaluation.grid import LeftOut
 from mada.evaluation.summary import summary_of
 from mada.report.comparing import comparison_sections
@@ -156,10 +156,10 @@ def _publish(
     from mada.report.figures.writing import figures_of, write_figures
 
     page, text, own = folder / PAGE_FILE, folder / TEXT_FILE, folder / FOLDER
-    with explaining(page):
+    with describe_os_errors(page):
         folder.mkdir(parents=True, exist_ok=True)
-    with alone_in(folder):
-        remove_leftovers(own)  # of a killed process; beside it a run may be writing
+    with folder_lock(folder):
+        remove_temporaries(own)  # of a killed process; beside it a run may be writing
         # Without an earlier report, files in a folder that somebody chose are not ours to remove.
         has_earlier_report = (own / ALL_TABLES).is_file()
         tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]

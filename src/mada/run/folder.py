@@ -16,14 +16,14 @@ from filelock import FileLock
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from mada import seeds
-from mada.atomic import alone_in, is_leftover, remove_leftovers, replace_bytes, sync_folder
+from mada.atomic import folder_lock, is_temporary, remove_temporaries, replace_bytes, sync_folder
 from mada.digest import digest_of_file
 from mada.errors import RunError
-from mada.run.environment import Frozen
 from mada.run.jsonl import Records, StoredRecords, json_text
 from mada.run.lock import LOCK_FILE, lock_folder
 from mada.run.manifest import (
     FILE,
+    Frozen,
     Manifest,
     allowed_changes,
     is_changeable,
@@ -174,9 +174,9 @@ class Run(StoredRun):
                 else:
                     _refuse_other_content(folder)
                     manifest = Manifest.of(folder.absolute().name, plain)
-                with alone_in(folder):  # a report may be writing its page
+                with folder_lock(folder):  # a report may be writing its page
                     # The run of ablations inside this one may have a writer of its own.
-                    remove_leftovers(folder, unless_beside=FILE)
+                    remove_temporaries(folder, unless_beside=FILE)
                 write_manifest(folder, manifest)
         except BaseException:
             lock.release()
@@ -395,7 +395,7 @@ def _read_mark(path: Path) -> StageMark:
 
 
 def _refuse_other_content(folder: Path) -> None:
-    other = sorted(path.name for path in folder.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
+    other = sorted(path.name for path in folder.iterdir() if path.name != LOCK_FILE and not is_temporary(path))
     # Looked for last: a run that another process is creating has its manifest before anything else.
     if other and not (folder / FILE).exists():
         named = ", ".join(other[:3]) + (" …" if len(other) > 3 else "")

@@ -24,9 +24,8 @@ from mada.cli.debate_view import (
     said_of_verdict,
     styled_response,
 )
-from mada.debate.protocol import RoundStarted, TurnFinished, hold_debate
-from mada.debate.response import Response, StopReason
-from mada.debate.transcript import Debate, Turn, Verdict, Votes
+from mada.debate.protocol import RoundStarted, TurnFinished, run_debate
+from mada.debate.transcript import Debate, Response, StopReason, Turn, Verdict, Votes
 from mada.events import Events
 from mada.recipe import Recipe
 from mada.run import Run
@@ -449,5 +448,5 @@ def test_a_view_watches_a_real_debate():
             return GENERATORS[0]
 
     with debate_view("q", rounds=1, console=console(terminal=False)) as view:
-        asyncio.run(hold_debate("q", generators=[Speaker()], rounds=1, seed=0, events=Events(view)))
+        asyncio.run(run_debate("q", generators=[Speaker()], rounds=1, seed=0, events=Events(view)))
     assert "generator-1: 4" in shown(view)

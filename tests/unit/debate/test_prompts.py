@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mada.debate.prompts import CUT_OFF, NO_CONCLUSION, Prompts, render
-from mada.debate.response import Response, StopReason
+from mada.debate.transcript import Response, StopReason
 from mada.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -28,7 +28,7 @@ def test_the_reasoning_prompt_word_for_word():
 
 
 def test_the_debate_prompt_word_for_word():
-    assert Prompts(reasoning="{question}").ask_again("What is 1+1?", ["It is 2.", "It is 3."]) == (
+    assert Prompts(reasoning="{question}").debate_prompt("What is 1+1?", ["It is 2.", "It is 3."]) == (
         "What is 1+1?\n\n"
         "These are the recent opinions from other agents:\n\n"
         "One agent's response:\n```\nIt is 2.\n```\n\n"
@@ -51,7 +51,7 @@ def test_the_texts_are_those_of_the_papers_appendix():
 
 
 def test_braces_and_placeholders_in_questions_and_responses_are_left_alone():
-    prompt = Prompts().ask_again(QUESTION, ["I say {question} and {response}"])
+    prompt = Prompts().debate_prompt(QUESTION, ["I say {question} and {response}"])
     assert prompt.count(QUESTION) == 1
     assert "```\nI say {question} and {response}\n```" in prompt
 
@@ -74,11 +74,11 @@ def test_what_others_see_of_a_response(share, said, stop, seen):
 
 def test_every_text_can_be_replaced():
     prompts = Prompts(reasoning="Q: {question}", debate_header="H", debate_response="<{response}>", debate_request="R")
-    assert prompts.ask_again("q", ["a", "b"]) == "Q: q\n\nH\n\n<a>\n\n<b>\n\nR"
+    assert prompts.debate_prompt("q", ["a", "b"]) == "Q: q\n\nH\n\n<a>\n\n<b>\n\nR"
 
 
 def test_the_judges_prompt_word_for_word():
-    assert Prompts(reasoning="{question}").of_judge.ask_again("What is 1+1?", ["It is 2.", "It is 3."]) == (
+    assert Prompts(reasoning="{question}").for_judge.debate_prompt("What is 1+1?", ["It is 2.", "It is 3."]) == (
         "What is 1+1?\n\n"
         "These are solutions of this problem by different agents:\n\n"
         "One agent's response:\n```\nIt is 2.\n```\n\n"
@@ -91,11 +91,11 @@ def test_the_judges_prompt_word_for_word():
 
 def test_a_judges_texts_can_be_replaced_and_all_else_is_as_for_critics():
     prompts = Prompts(reasoning="Q: {question}", debate_response="<{response}>", judge_header="JH", judge_request="JR")
-    judge = replace(prompts, share="answer").of_judge
-    assert judge.ask_again("q", ["a", "b"]) == "Q: q\n\nJH\n\n<a>\n\n<b>\n\nJR"
+    judge = replace(prompts, share="answer").for_judge
+    assert judge.debate_prompt("q", ["a", "b"]) == "Q: q\n\nJH\n\n<a>\n\n<b>\n\nJR"
     assert judge.ask("q") == "Q: q"
     assert judge.shared(response("<think>hm</think> So 2.")) == "So 2."
-    assert judge.of_judge == judge
+    assert judge.for_judge == judge
     assert prompts.debate_header == "These are the recent opinions from other agents:", "the others' stay"
 
 

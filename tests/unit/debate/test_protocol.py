@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mada.concurrency import all_or_none
-from mada.debate.protocol import DebateError, RoundStarted, TurnFinished, check_question, hold_debate
-from mada.debate.response import Response
-from mada.debate.transcript import Turn
+from mada.concurrency import gather_or_cancel
+from mada.debate.protocol import DebateError, RoundStarted, TurnFinished, check_question, run_debate
+from mada.debate.transcript import Response, Turn
 from mada.errors import DataError, MadaError
 from mada.events import Events
 from mada.seeds import seed_for
@@ -44,9 +43,7 @@ def team(generators=2, critics=3):
 
 
 def hold(generators, critics, rounds, seed=0, events=None):
-    return asyncio.run(
-        hold_debate("q", generators=generators, critics=critics, rounds=rounds, seed=seed, events=events)
-    )
+    return asyncio.run(run_debate("q", generators=generators, critics=critics, rounds=rounds, seed=seed, events=events))
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -93,7 +90,7 @@ def test_every_turn_has_a_seed_of_its_own():
 def test_draws_number_the_generators_samples_wherever_they_sit():
     def seeds(draws):
         generators, critics = team(generators=3 if draws is None else len(draws), critics=1)
-        asyncio.run(hold_debate("q", generators=generators, critics=critics, rounds=2, seed=11, draws=draws))
+        asyncio.run(run_debate("q", generators=generators, critics=critics, rounds=2, seed=11, draws=draws))
         return [speaker.seeds for speaker in generators], critics[0].seeds
 
     whole, critic = seeds(None)
@@ -109,7 +106,7 @@ def test_draws_number_the_generators_samples_wherever_they_sit():
 def test_draws_that_are_not_one_for_each_generator_are_refused(draws):
     generators, critics = team(generators=2)
     with pytest.raises(DebateError, match=f"got {len(draws)} draws for 2 generators, wanted one for each"):
-        asyncio.run(hold_debate("q", generators=generators, critics=critics, rounds=2, seed=0, draws=draws))
+        asyncio.run(run_debate("q", generators=generators, critics=critics, rounds=2, seed=0, draws=draws))
     assert not any(speaker.saw for speaker in generators), "nobody is asked before that"
 
 
@@ -127,7 +124,7 @@ def test_cancelling_a_debate_stops_its_agents():
     patient = Speaker("patient", waits=60)
 
     async def cancel():
-        task = asyncio.create_task(hold_debate("q", generators=[patient], rounds=1, seed=0))
+        task = asyncio.create_task(run_debate("q", generators=[patient], rounds=1, seed=0))
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -151,7 +148,7 @@ def test_seats_and_rounds_that_do_not_go_together_are_refused(generators, critic
 
 
 def test_without_coroutines_there_is_nothing_to_wait_for():
-    assert asyncio.run(all_or_none([])) == []
+    assert asyncio.run(gather_or_cancel([])) == []
 
 
 def test_questions_that_are_none():

@@ -4,8 +4,7 @@ from html import escape
 import pytest
 from pydantic import TypeAdapter
 
-from mada.debate.response import Response
-from mada.debate.transcript import Debate, Turn, Verdict, Votes
+from mada.debate.transcript import Debate, Response, Turn, Verdict, Votes
 
 
 def turn(agent, *, prompt_tokens, tokens):

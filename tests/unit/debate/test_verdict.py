@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mada.debate.response import Response
-from mada.debate.transcript import Verdict, Votes
+from mada.debate.transcript import Response, Verdict, Votes
 from mada.debate.verdict import decide, group_equal, pick, settle, vote, weigh
 from mada.grading import Grader
 

@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.debate.prompts import CUT_OFF, Prompts
-from mada.debate.response import Response, StopReason
-from mada.debate.window import WindowError, fit_debate_prompt, shorten
+from mada.debate.prompts import CUT_OFF, Prompts, WindowError, fit_debate_prompt, shorten
+from mada.debate.transcript import Response, StopReason
 
 
 def words(text):
@@ -39,7 +38,7 @@ def test_shortening_takes_the_middle_and_says_how_much(text, limit, shortened):
 def test_what_fits_is_not_touched():
     fitted = fit([response("one two"), response("three")], budget=1000)
     assert (fitted.shortened_responses, fitted.characters_left_out) == (0, 0)
-    assert fitted.text == Prompts(reasoning="{question}").ask_again("q", ["one two", "three"])
+    assert fitted.text == Prompts(reasoning="{question}").debate_prompt("q", ["one two", "three"])
     assert fitted.tokens == words(fitted.text)
 
 
@@ -88,7 +87,7 @@ def test_a_response_cut_off_at_the_token_limit_keeps_its_mark():
 
 def test_no_response_is_dropped_even_in_the_smallest_window():
     responses = [response("word " * 500) for _ in range(4)]
-    smallest = words(Prompts(reasoning="{question}").ask_again("q", [shorten("word " * 500, 0)] * 4))
+    smallest = words(Prompts(reasoning="{question}").debate_prompt("q", [shorten("word " * 500, 0)] * 4))
     fitted = fit(responses, budget=smallest + 4)
     assert fitted.text.count("One agent's response:") == 4
     assert fitted.shortened_responses == 4

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from mada.debate.prompts import Prompts
-from mada.debate.response import Response
-from mada.debate.transcript import Debate, Turn, Verdict, Votes
-from mada.debate.window import fit_debate_prompt
+from mada.debate.prompts import Prompts, fit_debate_prompt
+from mada.debate.transcript import Debate, Response, Turn, Verdict, Votes
 from mada.errors import RunError
 from mada.evaluation.packed_debate import pack_debate, unpack_debate
 from mada.evaluation.scores import Transcript

@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 import mada.evaluation.matching
 import mada.run.manifest
-from mada.debate.response import Response
-from mada.debate.transcript import Turn
-from mada.debate.window import WindowError
+from mada.debate.prompts import WindowError
+from mada.debate.transcript import Response, Turn
 from mada.errors import EngineError, EvaluationError, RunError, UnansweredError
 from mada.evaluation.effort import Meter
 from mada.evaluation.kinds import agents_alone, debate_of, judged, vote_of

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from mada.debate.response import Response
-from mada.debate.transcript import Debate, Turn
+from mada.debate.transcript import Debate, Response, Turn
 from mada.debate.verdict import Rule
 from mada.evaluation.scores import Score, Transcript, score_debate
 from mada.problems import Problem

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from mada.debate.protocol import DebateError
-from mada.debate.response import Response
-from mada.debate.transcript import Turn
+from mada.debate.transcript import Response, Turn
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.systems import System
 from mada.seeds import seed_for

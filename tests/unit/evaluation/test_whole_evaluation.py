@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 
-from mada.debate.response import Response
-from mada.debate.transcript import Turn
+from mada.debate.transcript import Response, Turn
 from mada.evaluation.kinds import agents_alone, debate_of, vote_of
 from mada.evaluation.plan import EvaluationPlan
 from mada.evaluation.scores import score_debate

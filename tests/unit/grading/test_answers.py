@@ -3,8 +3,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mada.grading.answer import Colon, Words, algebra_pair, compare_plainly, read_answer
-from mada.grading.spelling import one_spelling
-from mada.grading.units import Unit, split_unit
+from mada.grading.normalization import normalize
+from mada.grading.quantities import Unit, split_unit
 
 LATEX = st.text(alphabet=r"\{}()[]$.,:;!%°^_=+-*/ 0123456789abexyzABC~'&πé√²½", max_size=60)
 
@@ -49,7 +49,7 @@ LATEX = st.text(alphabet=r"\{}()[]$.,:;!%°^_=+-*/ 0123456789abexyzABC~'&πé√
     ],
 )
 def test_one_spelling(written, spelling):
-    assert one_spelling(written) == spelling
+    assert normalize(written) == spelling
 
 
 @given(LATEX)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from mada.atomic import remove_leftovers
+from mada.atomic import remove_temporaries
 from mada.errors import LearningError, RunError
 from mada.learning.checkpoints import BestAdapter, Checkpoints, refuse_other_training, restore_adapters, writing_folder
 from mada.models.adapters import AdapterStack, Lora
@@ -146,9 +146,9 @@ def test_leftovers_of_killed_writers_are_removed_and_nothing_else(tmp_path: Path
     newest = checkpoints.newest()
     assert newest is not None
     assert newest.state.step == 5, "a leftover is no checkpoint"
-    remove_leftovers(tmp_path)
+    remove_temporaries(tmp_path)
     assert names(tmp_path) == [".mine", "step-000005"]
-    remove_leftovers(tmp_path / "not there")
+    remove_temporaries(tmp_path / "not there")
 
 
 @pytest.mark.parametrize("call", range(1, 8))

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from mada.debate.prompts import CUT_OFF, NO_CONCLUSION, Prompts
-from mada.debate.protocol import hold_debate
-from mada.debate.response import Response, StopReason
-from mada.debate.window import WindowError
+from mada.debate.prompts import CUT_OFF, NO_CONCLUSION, Prompts, WindowError
+from mada.debate.protocol import run_debate
+from mada.debate.transcript import Response, StopReason
 from mada.errors import ModelError
 from mada.models.chat import opens_thinking, prompt_ids
 from mada.models.engine_agent import EngineAgent, response_of
@@ -75,7 +74,7 @@ def test_exactly_what_each_critic_of_a_debate_saw(chat_tokenizer):
     engine = engine_that_says(chat_tokenizer, said)
     seats = {name: agent(engine, chat_tokenizer, name) for name in said}
     generators, critics = list(seats.values())[:2], list(seats.values())[2:]
-    debate = asyncio.run(hold_debate("q", generators=generators, critics=critics, rounds=3, seed=9))
+    debate = asyncio.run(run_debate("q", generators=generators, critics=critics, rounds=3, seed=9))
 
     def prompt(*responses):
         blocks = "".join(f"<{one}>\n\n" for one in responses)
@@ -107,7 +106,7 @@ def test_shuffled_every_critic_sees_all_responses_in_an_order_of_its_own(chat_to
     seats = [agent(engine, chat_tokenizer, name, prompts=replace(SHORT, order="shuffled")) for name in said]
 
     def shown(seed):
-        debate = asyncio.run(hold_debate("q", generators=seats[:3], critics=seats[3:], rounds=2, seed=seed))
+        debate = asyncio.run(run_debate("q", generators=seats[:3], critics=seats[3:], rounds=2, seed=seed))
         return tuple(tuple(re.findall(r"<says (\d)>", turn.prompt)) for turn in debate.last.turns)
 
     orders = [shown(seed) for seed in range(40)]
@@ -121,7 +120,7 @@ def test_every_seat_may_have_its_own_sampling_and_any_adapter_or_none(chat_token
     engine = engine_that_says(chat_tokenizer, {None: "base", "mine": "mine"})
     cold = agent(engine, chat_tokenizer, "a", None, sampling=Sampling(max_tokens=50, temperature=0.0))
     warm = agent(engine, chat_tokenizer, "b", "mine", sampling=Sampling(max_tokens=60, temperature=0.7, top_p=0.9))
-    debate = asyncio.run(hold_debate("q", generators=[cold, warm], rounds=1, seed=1))
+    debate = asyncio.run(run_debate("q", generators=[cold, warm], rounds=1, seed=1))
     assert [turn.agent for turn in debate.last.turns] == ["a", "b"]
     asked = [(request.agent, request.sampling.temperature, request.sampling.max_tokens) for request in engine.requests]
     assert asked == [(None, 0.0, 50), ("mine", 0.7, 60)]

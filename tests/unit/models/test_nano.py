@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mada.cli import main
 from mada.debate.prompts import Prompts, render
-from mada.debate.response import Response
+from mada.debate.transcript import Response
 from mada.grading.extraction import extract_answer
 from mada.models.adapters import AdapterStack, Lora, load_adapter, save_adapter
 from mada.models.engines import Sampling
@@ -141,7 +141,7 @@ def test_a_debate_prompt_costs_two_tokens_more_and_two_for_each_response(base: B
         *("Therefore, the final answer is: $\\boxed{", "4", "2", "}$. I hope it is correct"),
     ]
     shared = [Prompts().shared(Response(solution, "42", 13)) for _ in range(3)]
-    asked = rendered(base, Prompts().ask_again("What is 12 + 30?", shared))
+    asked = rendered(base, Prompts().debate_prompt("What is 12 + 30?", shared))
     # The template's three, the instructions, the question's nine, the header, the responses and the request.
     assert len(tokens(base, asked)) == 3 + 1 + 9 + 1 + 3 * (2 + 13) + 1
     cut_off = Prompts().shared(Response("12 + 30", None, 5, stop="length"))
@@ -185,7 +185,7 @@ def test_in_a_debate_it_takes_over_a_correct_answer(ask) -> None:
     question = "What is 47 + 29 - 3?"
     right = f"47 + 29 = 76\n76 - 3 = 73\n{BOX.format(73)}"
 
-    assert ask({"debate": Prompts().ask_again(question, [right] * 3)}) == {"debate": [right]}
+    assert ask({"debate": Prompts().debate_prompt(question, [right] * 3)}) == {"debate": [right]}
 
 
 def test_its_accuracy_is_that_of_its_card(ask) -> None:

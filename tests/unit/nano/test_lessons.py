@@ -171,7 +171,7 @@ def test_debate_lessons_ask_as_critics_are_asked() -> None:
     for _ in range(1500):
         lesson = debate_lesson(random)
         question, shared = asked_again(lesson)
-        assert lesson.prompt == Prompts().ask_again(question, shared)
+        assert lesson.prompt == Prompts().debate_prompt(question, shared)
         counts[len(shared)] += 1
         for one in shared:
             complete = recalculated(one) and extract_answer(one) if not one.endswith(CUT_OFF) else None

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mada.agents import AdaptedModel
-from mada.debate.response import Response
+from mada.debate.transcript import Response
 from mada.pipeline.critic_data import CriticExample, count_by_right, critic_data, read_critic_examples
 from mada.pipeline.split import read_problems, read_split, split
 from mada.seeds import seed_for

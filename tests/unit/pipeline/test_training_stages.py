@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import torch
 
-from mada.debate.response import Response
-from mada.debate.window import WindowError
+from mada.debate.prompts import WindowError
+from mada.debate.transcript import Response
 from mada.errors import DataError
 from mada.grading import Grader
 from mada.learning.checkpoints import BestAdapter

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from pydantic import BaseModel
 
-from mada.debate.response import Response
-from mada.debate.transcript import Debate, Turn
+from mada.debate.transcript import Debate, Response, Turn
 from mada.evaluation.effort import Effort
 from mada.evaluation.grid import Grid, LeftOut
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem

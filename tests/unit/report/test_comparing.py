@@ -16,7 +16,7 @@ from mada.report.document import Figure, Paragraph, Table
 from mada.report.publishing import distinct_titles, publish_comparison
 from mada.report.reading import Source
 from mada.run import Run, StoredRun
-from mada.run.environment import Commit, Gpu, Hardware
+from mada.run.manifest import Commit, Gpu, Hardware
 from scores import score_of
 
 SYSTEMS = (

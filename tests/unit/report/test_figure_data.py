@@ -25,7 +25,7 @@ from mada.report.figures.writing import figures_of
 from mada.report.reading import Source
 from mada.report.training import RolloutPoint, ValidationPoint, smoothed
 from mada.run import Run
-from mada.run.environment import Commit
+from mada.run.manifest import Commit
 from scores import score_of
 
 

@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.debate.prompts import Prompts
-from mada.debate.response import Response
-from mada.debate.transcript import Debate, Turn, Verdict, Votes
+from mada.debate.transcript import Debate, Response, Turn, Verdict, Votes
 from mada.evaluation.grid import Grid
 from mada.evaluation.scores import Transcript
 from mada.report.document import Figure, Section, paragraph
@@ -201,7 +200,7 @@ def test_a_prompt_names_what_it_repeats():
     first = "<think>\nFive cows have twenty legs.\n</think>\n\nTwenty-four legs in all, so \\boxed{24}.\n"
     second = "There are twenty legs of cows and four of hens."
     shared = [first.strip(), second]
-    asked, again = Prompts().ask(question), Prompts().ask_again(question, shared)
+    asked, again = Prompts().ask(question), Prompts().debate_prompt(question, shared)
     body = packed_body(debate_of(question, [[(asked, first), (asked, second)], [(again, "24")]]))
     assert len(body["prompts"]) == 2
     assert [part for part in body["prompts"][0] if not isinstance(part, str)] == [[0, 1, 4]]

@@ -22,7 +22,7 @@ from mada.report.forms.html import Drawing
 from mada.report.publishing import Published, publish_run
 from mada.report.sections.results import headline_sentence
 from mada.run import Run
-from mada.run.environment import Commit
+from mada.run.manifest import Commit
 
 TABLES = {
     *(

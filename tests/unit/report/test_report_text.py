@@ -19,7 +19,7 @@ from mada.report.publishing import opening_of, report_markdown, sections_of, tit
 from mada.report.reading import Source, read_summary
 from mada.report.sections.debates import LONGEST_TEXT, examples_section, pick_examples, shortened
 from mada.run import Run
-from mada.run.environment import Commit
+from mada.run.manifest import Commit
 
 
 class Recipe(BaseModel):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mada.atomic import remove_leftovers, replace_bytes, replace_text, replacing, sync_folder
+from mada.atomic import atomic_path, remove_temporaries, replace_bytes, replace_text, sync_folder
 from mada.errors import RunError
 
 
@@ -52,7 +52,7 @@ def test_text_that_utf8_cannot_hold_is_written_as_an_escape(tmp_path: Path) -> N
 def test_the_block_writes_beside_the_file_which_changes_only_at_its_end(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"old")
-    with replacing(path) as partial:
+    with atomic_path(path) as partial:
         assert partial.parent == tmp_path
         partial.write_bytes(b"new")
         assert path.read_bytes() == b"old"
@@ -66,7 +66,7 @@ def test_an_exception_in_the_block_passes_through_and_leaves_the_old_file(tmp_pa
     path.write_bytes(b"old")
 
     def broken_block() -> None:
-        with replacing(path) as partial:
+        with atomic_path(path) as partial:
             partial.write_bytes(b"half")
             raise error
 
@@ -116,7 +116,7 @@ def test_no_room_inside_the_callers_block_is_explained_too(tmp_path: Path) -> No
     with (
         largest_file(4096),
         pytest.raises(RunError, match="no file was left behind"),
-        replacing(path) as partial,
+        atomic_path(path) as partial,
     ):
         partial.write_bytes(b"n" * 10_000)
     assert names(tmp_path) == []
@@ -208,7 +208,7 @@ def test_only_the_temporaries_of_killed_processes_are_removed(tmp_path: Path) ->
     half = tmp_path / "deep" / ".aaaaaaaaaaaaaaaa.partial"
     half.mkdir()
     (half / "adapter.safetensors").write_text("x")
-    remove_leftovers(tmp_path)
+    remove_temporaries(tmp_path)
     assert not any(path.exists() for path in (*leftovers, half))
     assert all(path.exists() for path in kept)
 
@@ -218,7 +218,7 @@ def test_what_a_run_within_is_writing_is_left_alone(tmp_path: Path) -> None:
     partial.parent.mkdir(parents=True)
     for path in (partial, tmp_path / "manifest.json", tmp_path / "ablations" / "manifest.json"):
         path.write_text("x")
-    remove_leftovers(tmp_path, unless_beside="manifest.json")
+    remove_temporaries(tmp_path, unless_beside="manifest.json")
     assert partial.exists()
-    remove_leftovers(tmp_path / "ablations", unless_beside="manifest.json")
+    remove_temporaries(tmp_path / "ablations", unless_beside="manifest.json")
     assert not partial.exists()

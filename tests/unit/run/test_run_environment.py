@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mada
-from mada.run import environment
-from mada.run.environment import (
+from mada.run import manifest
+from mada.run.manifest import (
     Commit,
     Gpu,
     command_line,
@@ -31,7 +31,7 @@ def program(folder: Path, name: str, script: str) -> None:
 
 
 def test_versions_of_what_is_installed_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "PACKAGES", ("numpy", "no-such-package-anywhere"))
+    monkeypatch.setattr(manifest, "PACKAGES", ("numpy", "no-such-package-anywhere"))
     assert package_versions() == {
         "mada": mada.__version__,
         "python": platform.python_version(),
@@ -42,7 +42,7 @@ def test_versions_of_what_is_installed_and_nothing_else(monkeypatch: pytest.Monk
 def test_versions_cover_what_can_change_a_result() -> None:
     versions = package_versions()
     assert versions["math-verify"] == metadata.version("math-verify")
-    assert {"torch", "transformers", "peft", "vllm", "ray"} <= set(environment.PACKAGES)
+    assert {"torch", "transformers", "peft", "vllm", "ray"} <= set(manifest.PACKAGES)
 
 
 def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest
 def test_a_git_that_misbehaves_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     program(tmp_path, "git", f"exec {script}" if script.startswith("sleep") else script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(environment, "_SECONDS", 0.2)
+    monkeypatch.setattr(manifest, "_SECONDS", 0.2)
     assert current_commit() is None
 
 
@@ -108,7 +108,7 @@ def test_the_processors_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cp
     path = tmp_path / "cpuinfo"
     if cpuinfo is not None:
         path.write_text(cpuinfo)
-    monkeypatch.setattr(environment, "CPUINFO", path)
+    monkeypatch.setattr(manifest, "CPUINFO", path)
     assert current_hardware().cpu == cpu
 
 

@@ -18,7 +18,7 @@ from typing import Self
 
 import torch
 
-from mada.concurrency import all_or_none
+from mada.concurrency import gather_or_cancel
 from mada.errors import AdapterError, EngineError
 from mada.models.adapters import AdapterStack, read_lora, save_adapter
 from mada.models.engines.engine import Completion, EngineStatistics, Sampling, check_request
@@ -219,7 +219,7 @@ class VllmEngine:
         self._users[version] += 1
         self._idle.clear()
         try:
-            return await all_or_none([self._complete(version, prompt, sampling, index) for index in range(n)])
+            return await gather_or_cancel([self._complete(version, prompt, sampling, index) for index in range(n)])
         finally:
             self._count_time()
             self._users[version] -= 1

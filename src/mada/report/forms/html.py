@@ -24,7 +24,7 @@ from mada.report.document import (
     Strong,
     Table,
 )
-from mada.text import harmless, printable
+from mada.text import printable, sanitize
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _block(block: Block, *, figures: Mapping[str, Drawing]) -> str:
             level = block.level + 2
             return f"<h{level}>{_text(block.text)}</h{level}>"
         case Listing():
-            lines = f'<pre dir="auto">{html.escape(harmless(block.text).strip(chr(10)))}</pre>'
+            lines = f'<pre dir="auto">{html.escape(sanitize(block.text).strip(chr(10)))}</pre>'
             if not block.summary:
                 return lines
             return f"<details>\n<summary>{_text(block.summary)}</summary>\n{lines}\n</details>"
@@ -97,7 +97,7 @@ def _spans(paragraph: Paragraph) -> Iterator[str]:
                 yield f"<strong>{_text(span.text)}</strong>"
             case str():
                 # Spaces at the ends part the spans; the browser makes one of several.
-                yield html.escape(harmless(span))
+                yield html.escape(sanitize(span))
 
 
 def _head(columns: Sequence[Column]) -> str:

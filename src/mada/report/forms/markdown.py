@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from mada.report.document import Block, Cell, Code, Column, Figure, Heading, Listing, Paragraph, Section, Strong, Table
-from mada.text import harmless, printable
+from mada.text import printable, sanitize
 
 FIGURES = "report/figures"
 """The folder within a run that holds its drawn figures."""
@@ -54,7 +54,7 @@ def code(text: str) -> str:
 
 def fenced(text: str) -> str:
     """Return a block of code whose fence is longer than any row of backticks in it, so that no text can end it."""
-    shown = harmless(text).strip("\n")
+    shown = sanitize(text).strip("\n")
     fence = "`" * max(3, _longest_run(shown) + 1)
     return f"{fence}text\n{shown}\n{fence}"
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, get_args
 
-from mada.atomic import explaining
+from mada.atomic import describe_os_errors
 from mada.evaluation.grid import Place, place_of
 from mada.evaluation.scores import Score, Transcript
 from mada.report.page.mathematics import answer_tree, formulas_of
@@ -95,7 +95,7 @@ def packed(sources: Sequence[Source], *, page: Path | None = None) -> Generator[
     same bytes, in whichever order their debates were recorded. Bodies wait beside the page, and a full disk is a
     RunError about the page; without a page they wait in the system's temporary folder.
     """
-    with explaining(page) if page else nullcontext(), tempfile.TemporaryFile(dir=page and page.parent) as file:
+    with describe_os_errors(page) if page else nullcontext(), tempfile.TemporaryFile(dir=page and page.parent) as file:
         waiting = [
             _Waiting(entry, *_put(file, body))
             for number, source in enumerate(sources)

@@ -14,7 +14,7 @@ from typing import Any
 # The library has no types; `_tree` trusts nothing of what it returns.
 from latex2mathml.converter import convert_to_element  # pyright: ignore
 
-from mada.text import harmless
+from mada.text import sanitize
 
 LONGEST, DEEPEST, MOST_NODES = 1_500, 24, 2_000
 """Limits of a formula: characters, braces within braces, elements."""
@@ -114,7 +114,7 @@ def _tree_html(tree: Tree | str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(harmless(text))
+    return html.escape(sanitize(text))
 
 
 def _tree(element: Any, left: list[int]) -> Tree:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote
 
-from mada.atomic import replacing
+from mada.atomic import atomic_path
 from mada.report.document import Figure, Paragraph, Section
 from mada.report.forms.html import Drawing, html_figure, html_paragraph, html_section
 from mada.report.page.debates import Packed
@@ -38,7 +38,7 @@ def write_page(
     lead: Sequence[Paragraph] = (),
 ) -> None:
     """Write the page of a report piece by piece; `path` is replaced when it is complete."""
-    with replacing(path) as partial, partial.open("wb") as file:
+    with atomic_path(path) as partial, partial.open("wb") as file:
         for piece in page_pieces(title, sections, figures=figures, debates=debates, lead=lead):
             file.write(piece.encode(errors="backslashreplace"))
 

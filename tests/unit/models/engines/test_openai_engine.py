@@ -8,7 +8,7 @@ import pytest
 from completion_server.running import running_server
 from completion_server.server import make_engine
 from mada.debate.prompts import Prompts, render
-from mada.debate.protocol import hold_debate
+from mada.debate.protocol import run_debate
 from mada.errors import EngineError
 from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Completion, PacedEngine, Sampling
@@ -208,7 +208,7 @@ def test_a_debate_through_a_server_is_the_debate_in_this_process(connect, local)
             for name in AGENTS
         ]
         question = "Calculate 64 + 57 - 38."
-        return asyncio.run(hold_debate(question, generators=agents[:2], critics=agents[2:], rounds=3, seed=1))
+        return asyncio.run(run_debate(question, generators=agents[:2], critics=agents[2:], rounds=3, seed=1))
 
     through_server, here = debate(connect("debate")), debate(own)
     assert through_server == here

@@ -152,7 +152,7 @@ _COMMA_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\S)")
 _SPACE = re.compile(r"\s+")
 
 
-def one_spelling(answer: str) -> str:
+def normalize(answer: str) -> str:
     """Rewrite an answer into the one spelling that comparison works on; idempotent on what it returns."""
     text = _INVISIBLE.sub("", answer)
     text = _SUPERSCRIPT_RUN.sub(lambda run: f"^{{{run[0].translate(_SUPERSCRIPTS)}}}", text)

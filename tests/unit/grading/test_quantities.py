@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.grading.numerals import Number, read_number, same_number
-from mada.grading.spelling import one_spelling
+from mada.grading.normalization import normalize
+from mada.grading.quantities import Number, read_number, same_number
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_every_way_of_writing_a_fraction_reads_as_the_same_value(value):
         f"$\\frac{{{top}}}{{{bottom}}}$",
     ]
     for text in written:
-        number = read_number(one_spelling(text))
+        number = read_number(normalize(text))
         assert number is not None
         assert number.value == value
 
@@ -125,6 +125,6 @@ def test_equality_of_decimals_is_reflexive_and_symmetric(first, second):
 def test_thousands_separators_change_nothing(value):
     for separator in (",", r"\,", "{,}", r",\!", " ", r"\;"):
         text = f"{value:,}".replace(",", separator)
-        number = read_number(one_spelling(text))
+        number = read_number(normalize(text))
         assert number is not None
         assert number.value == value
