@@ -26,7 +26,7 @@ from typing import TypedDict
 from workload import Results
 
 from mada.errors import MadaError
-from mada.evaluation.effort import EFFORT, Effort
+from mada.evaluation.costs import USAGE, Usage
 from mada.events import Events
 from mada.models.engines.local.setup import Limits
 from mada.pipeline.evaluate import run_evaluation
@@ -89,7 +89,7 @@ def evaluate(place: Path, options: argparse.Namespace, *, pace: Pace, problems: 
     )
     with Run.open(place, recipe) as run:
         asyncio.run(run_evaluation(run, evaluation_of_file(recipe), events=Events()))
-        efforts = list(run.records(EFFORT, Effort))
+        efforts = list(run.records(USAGE, Usage))
     return Took(
         tokens=sum(effort.generated_tokens for effort in efforts),
         seconds=sum(effort.seconds for effort in efforts),

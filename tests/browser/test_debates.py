@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from mada.evaluation.grid import place_of
+from mada.evaluation.grid import score_key
 
 pytestmark = pytest.mark.browser
 
@@ -175,7 +175,7 @@ def test_prompts_are_the_stored_ones_to_the_letter(watched, small, transcripts, 
     stored = [turn.prompt for held in one.debate.rounds for turn in held.turns]
     expect(page.locator(".prompt pre")).to_have_count(6)
     assert page.locator(".prompt pre").evaluate_all("all => all.map(one => one.textContent)") == stored
-    assert place_of(one) == (known[3].system, known[3].benchmark, known[3].seed, known[3].problem)
+    assert score_key(one) == (known[3].system, known[3].benchmark, known[3].seed, known[3].problem)
 
 
 def test_an_address_opens_its_debate_and_filters(watched, small, known):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mada.evaluation.samples import Sample
+from mada.evaluation.sample_cache import Sample
 from mada.evaluation.scores import Transcript
 from mada.models.engines import Completion
 from mada.run import StoredRun

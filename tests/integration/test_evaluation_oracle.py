@@ -29,13 +29,11 @@ from transformers import PreTrainedTokenizerBase
 from typer.testing import CliRunner
 
 from mada.cli import app
-from mada.evaluation.analysis import against_reference, at_k
-from mada.evaluation.costs import bill_of, costs_of
-from mada.evaluation.effort import EFFORT, Effort
+from mada.evaluation.costs import USAGE, Usage, evaluation_cost, system_cost
 from mada.evaluation.grid import Grid
-from mada.evaluation.ledger import Ledger, Outcome, Transitions, ledger_of
 from mada.evaluation.scores import Transcript
-from mada.evaluation.summary import Summary
+from mada.evaluation.summary import Summary, against_reference, at_k
+from mada.evaluation.transitions import DebateTransitions, Outcome, Transitions, debate_transitions
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
 from mada.models.engines import EngineStatistics
@@ -523,8 +521,8 @@ class Held:
         return summary
 
     @cached_property
-    def efforts(self) -> list[Effort]:
-        return [Effort(**line) for line in self.lines(EFFORT)]
+    def efforts(self) -> list[Usage]:
+        return [Usage(**line) for line in self.lines(USAGE)]
 
 
 @pytest.fixture(scope="module")
@@ -668,13 +666,13 @@ def test_each_sample_is_sampled_once_and_shared(held: Held, oracle: Oracle) -> N
     assert set(requests) == oracle.sampled.keys()
     for engine in held.engines:
         assert {speaker == "second" for speaker, _, _ in engine.requests} <= {engine.context == WINDOWS["bob"]}
-    bill = bill_of(held.grid, held.efforts, price_per_hour=3.6)
+    bill = evaluation_cost(held.grid, held.efforts, price_per_hour=3.6)
     turns = [turn for item in oracle.items for turn in item.turns]
-    assert (bill.completions.asked, bill.completions.computed) == (len(turns), len(oracle.sampled))
+    assert (bill.completions.requested, bill.completions.computed) == (len(turns), len(oracle.sampled))
     sampled = oracle.sampled.values()
-    assert bill.generated_tokens.asked == sum(turn.tokens for turn in turns)
+    assert bill.generated_tokens.requested == sum(turn.tokens for turn in turns)
     assert bill.generated_tokens.computed == sum(turn.tokens for turn in sampled)
-    assert bill.prompt_tokens.asked == sum(turn.prompt_tokens for turn in turns)
+    assert bill.prompt_tokens.requested == sum(turn.prompt_tokens for turn in turns)
     assert bill.prompt_tokens.computed == sum(turn.prompt_tokens for turn in sampled)
     assert bill.completions.saved == about(1 - len(oracle.sampled) / len(turns))
     assert bill.busy_seconds == about(0.25 * len(oracle.sampled))
@@ -778,7 +776,7 @@ def problems_mostly_right(oracle: Oracle, system: str) -> list[bool]:
 
 def test_the_ledger_is_as_foretold(held: Held, oracle: Oracle) -> None:
     for system in held.grid.plan.systems:
-        ledger = ledger_of(held.grid, system)
+        ledger = debate_transitions(held.grid, system)
         if SYSTEMS[system.name].later_rounds:
             assert ledger is not None
             compare_ledger(ledger, oracle.of(system.name))
@@ -786,7 +784,7 @@ def test_the_ledger_is_as_foretold(held: Held, oracle: Oracle) -> None:
             assert ledger is None
 
 
-def compare_ledger(ledger: Ledger, items: Sequence[Item]) -> None:
+def compare_ledger(ledger: DebateTransitions, items: Sequence[Item]) -> None:
     votes = [(item, [vote == item.question.truth for vote in item.votes]) for item in items]
     steps = len(items[0].rounds) - 1
     assert len(ledger.votes) == steps
@@ -809,11 +807,11 @@ def compare_ledger(ledger: Ledger, items: Sequence[Item]) -> None:
                     source = "minority" if turn.value in before else "new"
                 turns[turn.agent].append((item, (right[number], item.right(turn)), part))
                 sources[turn.agent].append((item, source, item.right(turn), part))
-    assert ledger.turns.keys() == ledger.copying_by_critic.keys() == turns.keys()
+    assert ledger.turns.keys() == ledger.sources_by_critic.keys() == turns.keys()
     for critic, taken in turns.items():
         compare_transitions(ledger.turns[critic], taken)
-        compare_copying(ledger.copying_by_critic[critic], sources[critic])
-    compare_copying(ledger.copying, [one for taken in sources.values() for one in taken])
+        compare_copying(ledger.sources_by_critic[critic], sources[critic])
+    compare_copying(ledger.sources, [one for taken in sources.values() for one in taken])
 
     seats = max(len(item.rounds[0]) for item in items)
     assert (len(ledger.by_right), len(ledger.by_seat)) == (seats + 1, seats)
@@ -864,7 +862,7 @@ def test_the_costs_are_as_foretold(held: Held, oracle: Oracle, adapters: Mapping
         shape = SYSTEMS[system.name]
         accuracy = oracle.average(system.name, lambda item: item.verdict_right)
         tokens = oracle.average(system.name, lambda item: item.generated)
-        costs = costs_of(held.grid, system, efforts=held.efforts, price_per_hour=3.6)
+        costs = system_cost(held.grid, system, efforts=held.efforts, price_per_hour=3.6)
         assert [one.number for one in costs.rounds] == list(range(1, shape.later_rounds + 2))
         for place, one in enumerate(costs.rounds):
             assert one.role == ("critic" if place else "generator")

@@ -69,7 +69,7 @@ def _validated(curve: "TrainingCurve") -> str:
 
 
 def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
-    from mada.evaluation.summary import summary_of
+    from mada.evaluation.summary import summarize
     from mada.report.forms.terminal import print_table
     from mada.report.publishing import PAGE_FILE
     from mada.report.sections.results import headline_sentence, headline_tables
@@ -81,7 +81,7 @@ def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
         return
     if source.left_out:
         screen.print(f"the evaluation is not finished; left out: {safe(str(source.left_out))}", soft_wrap=True)
-    summary = summary_of(source.grid)
+    summary = summarize(source.grid)
     for table in headline_tables(summary):
         print_table(table, screen)
         screen.print()

@@ -23,18 +23,18 @@ MEASURES: Mapping[Measure, Value] = MappingProxyType(
 )
 """What counts as accuracy on a question: whether the system's one answer is right, or the share of right answers in its
 last round (the paper's, I2). Every system has both, and is compared with others by the same one."""
-Place = tuple[str, str, int, str]
+ScoreKey = tuple[str, str, int, str]
 """System, benchmark, seed and problem."""
 Name = TypeVar("Name", bound=Hashable)
 
 
-def place_of(item: Score | Transcript) -> Place:
+def score_key(item: Score | Transcript) -> ScoreKey:
     """Return where in the grid a score belongs; its transcript, if there is one, has the same place."""
     return item.system, item.benchmark, item.seed, item.problem
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Omitted:
     """What of an unfinished evaluation is not in its grid; false where nothing is."""
 
     seeds: tuple[int, ...] = ()
@@ -61,7 +61,7 @@ class Grid:
     """
 
     plan: EvaluationPlan
-    scores: Mapping[Place, Score]
+    scores: Mapping[ScoreKey, Score]
     problems: Mapping[str, tuple[str, ...]]
     """The problems of each benchmark in sorted order; benchmarks in the order of the table."""
     seeds: tuple[int, ...]
@@ -81,14 +81,14 @@ class Grid:
         _refuse_gaps(placed, plan, sorted_problems, seeds)
         rows = {
             (system.name, benchmark, seed): tuple(placed[system.name, benchmark, seed, one] for one in names)
-            for system in plan.held
+            for system in plan.evaluated_systems
             for benchmark, names in sorted_problems.items()
             for seed in seeds
         }
         return cls(plan, placed, sorted_problems, seeds, rows)
 
     @classmethod
-    def of_finished(cls, scores: Iterable[Score], plan: EvaluationPlan) -> "tuple[Self | None, LeftOut]":
+    def of_finished(cls, scores: Iterable[Score], plan: EvaluationPlan) -> "tuple[Self | None, Omitted]":
         """Put the scores of an evaluation that may still go on in their places; also return what was left out.
 
         A seed counts once every system has answered every question with it: what is left out then has nothing to do
@@ -100,25 +100,28 @@ class Grid:
         begun = {seed for _, _, seed, _ in placed}
         # A benchmark that nobody has begun shows in the plan alone.
         if {benchmark for benchmark, _ in known} < set(plan.benchmarks):
-            return None, LeftOut(tuple(sorted(begun)))
+            return None, Omitted(tuple(sorted(begun)))
         questions = sum(plan.problems.values()) if plan.problems else len(known)
         answered = Counter((system, seed) for system, _, seed, _ in placed)
-        whole = {one.name: {seed for seed in begun if answered[one.name, seed] == questions} for one in plan.held}
+        whole = {
+            one.name: {seed for seed in begun if answered[one.name, seed] == questions}
+            for one in plan.evaluated_systems
+        }
         seeds = set.intersection(*whole.values())
         if not seeds:
-            seeds = set.intersection(*(whole[name] for name in plan.members_of(plan.chosen)))
+            seeds = set.intersection(*(whole[name] for name in plan.members_of(plan.reference_system)))
         if not seeds:
-            return None, LeftOut(tuple(sorted(begun)))
-        kept = plan.of_systems({name for name, own in whole.items() if own >= seeds})
-        names = {system.name for system in kept.held}
+            return None, Omitted(tuple(sorted(begun)))
+        kept = plan.restricted_to({name for name, own in whole.items() if own >= seeds})
+        names = {system.name for system in kept.evaluated_systems}
         finished = cls.of((one for one in placed.values() if one.seed in seeds and one.system in names), kept)
-        others = tuple(system.name for system in plan.held if system.name not in names)
-        return finished, LeftOut(tuple(sorted(begun - seeds)), others)
+        others = tuple(system.name for system in plan.evaluated_systems if system.name not in names)
+        return finished, Omitted(tuple(sorted(begun - seeds)), others)
 
     def members_of(self, system: PlannedSystem) -> tuple[PlannedSystem, ...]:
         """Return the systems that answered for this one: its members, or itself."""
         names = set(self.plan.members_of(system))
-        return tuple(held for held in self.plan.held if held.name in names)
+        return tuple(one for one in self.plan.evaluated_systems if one.name in names)
 
     def scores_of(self, system: PlannedSystem) -> Iterator[Score]:
         """Yield all scores of a system, of a family those of all its members."""
@@ -181,9 +184,9 @@ class Grid:
 
 
 def _refuse_gaps(
-    placed: Mapping[Place, Score], plan: EvaluationPlan, problems: Mapping[str, Sequence[str]], seeds: Sequence[int]
+    placed: Mapping[ScoreKey, Score], plan: EvaluationPlan, problems: Mapping[str, Sequence[str]], seeds: Sequence[int]
 ) -> None:
-    for system in plan.held:
+    for system in plan.evaluated_systems:
         wanted = [
             (system.name, benchmark, seed, problem)
             for benchmark, names in problems.items()
@@ -198,11 +201,11 @@ def _refuse_gaps(
             )
 
 
-def _placed(scores: Iterable[Score], plan: EvaluationPlan) -> dict[Place, Score]:
-    placed: dict[Place, Score] = {}
-    known = {system.name for system in plan.held}
+def _placed(scores: Iterable[Score], plan: EvaluationPlan) -> dict[ScoreKey, Score]:
+    placed: dict[ScoreKey, Score] = {}
+    known = {system.name for system in plan.evaluated_systems}
     for score in scores:
-        place = place_of(score)
+        place = score_key(score)
         if score.system not in known:
             raise EvaluationError(
                 f"there is a score of the system {score.system!r}, which is none of {', '.join(sorted(known))}; "
@@ -227,6 +230,6 @@ def _benchmark_order(found: Mapping[str, object], plan: EvaluationPlan) -> list[
     return list(plan.benchmarks)
 
 
-def _worded(place: Place) -> str:
+def _worded(place: ScoreKey) -> str:
     system, benchmark, seed, problem = place
     return f"{system!r} on {benchmark} with seed {seed}, problem {problem!r}"

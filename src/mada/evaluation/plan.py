@@ -185,7 +185,7 @@ class EvaluationPlan(BaseModel):
             if known.get(name) != self.digests.get(benchmark, {}).get(name)
         ]
 
-    def of_systems(self, names: Collection[str]) -> Self:
+    def restricted_to(self, names: Collection[str]) -> Self:
         """Return the plan with these systems alone, the reference among them, and the families that are whole."""
         kept = [one for one in self.systems if set(one.members or [one.name]).issubset(names)]
         return self.model_copy(update={"systems": tuple(kept)})
@@ -195,15 +195,20 @@ class EvaluationPlan(BaseModel):
         return self.model_dump_json(indent=2) + "\n"
 
     @property
-    def chosen(self) -> PlannedSystem:
+    def reference_system(self) -> PlannedSystem:
         """The system that all others are compared with."""
         [reference] = [system for system in self.systems if system.name == self.reference]
         return reference
 
     @property
-    def held(self) -> tuple[PlannedSystem, ...]:
-        """The systems that answer questions; families only sum up."""
+    def evaluated_systems(self) -> tuple[PlannedSystem, ...]:
+        """The systems that answer questions; a family is the average of some of them."""
         return tuple(system for system in self.systems if not system.members)
+
+    @property
+    def shown_systems(self) -> tuple[PlannedSystem, ...]:
+        """The systems that tables have a row for, in the order of the table."""
+        return tuple(system for system in self.systems if system.shown)
 
     def reading_order(self, system: PlannedSystem) -> tuple[bool, bool]:
         """Return a key that sorts systems for readers of debates: the trained team's first, then the reference."""

@@ -2,7 +2,7 @@
 
 Many questions are under way at once, so that the engine's batch is full; each is recorded when it is answered, in
 whichever order that happens. What is recorded is not done again. Systems of a fixed size go first, because the size of
-matched ones depends on what those spent; matched ones go block by block (see `matching`).
+matched ones depends on what those spent; matched ones go block by block (see `budgets`).
 """
 
 import asyncio
@@ -13,22 +13,21 @@ from dataclasses import dataclass
 
 from mada.concurrency import each, gather_or_cancel
 from mada.debate.prompts import WindowError
-from mada.debate.protocol import Agent
-from mada.debate.transcript import Response, Turn
+from mada.debate.protocol import Agent, run_debate
+from mada.debate.transcript import Debate, Response, Turn
 from mada.errors import EvaluationError, UnansweredError
-from mada.evaluation.effort import Meter
-from mada.evaluation.grid import Place, place_of
-from mada.evaluation.matching import BudgetLedger, blocks
+from mada.evaluation.budgets import Budgets, blocks
+from mada.evaluation.costs import UsageMeter
+from mada.evaluation.grid import ScoreKey, score_key
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript, score_debate
-from mada.evaluation.systems import System
 from mada.grading import Grader
 from mada.problems import Problem
 from mada.run import Run
 
 _log = logging.getLogger(__name__)
-Seat = Callable[[str], Agent]
-"""Gives an agent by its name in the plan."""
+AgentNamed = Callable[[str], Agent]
+"""Returns the agent of a name in the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Item:
     number: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ScoreKey:
         """What tells this item from the others, and its score from other scores."""
         return self.system.name, self.benchmark, self.seed, self.problem.id
 
@@ -65,30 +64,30 @@ class Queue:
         self._problems, self._seeds = problems, seeds
         self._scores = run.records(SCORES, Score)
         self._transcripts = run.records(TRANSCRIPTS, Transcript)
-        self._budgets = BudgetLedger()
-        self._systems = {system.name: system for system in plan.held}
-        matched = [system for system in plan.held if system.matched_to is not None]
+        self._budgets = Budgets()
+        self._systems = {system.name: system for system in plan.evaluated_systems}
+        matched = [system for system in plan.evaluated_systems if system.matched_to is not None]
         self._numbers = {item.place: item.number for system in matched for item in self._items(system)}
-        self._of = len(plan.held) * seeds * sum(map(len, problems.values()))
-        self._finished: set[Place] = set()
+        self._of = len(plan.evaluated_systems) * seeds * sum(map(len, problems.values()))
+        self._finished: set[ScoreKey] = set()
         self._fail_on_error, self._failed = fail_on_error, 0
         self._right: list[bool] = []
         for score in self._scores:
             self._finish(score)
-        self._kept = {place_of(one) for one in self._transcripts}
+        self._kept = {score_key(one) for one in self._transcripts}
         self._report()
 
-    def missing(self, system: PlannedSystem) -> list[Item]:
+    def pending(self, system: PlannedSystem) -> list[Item]:
         """Return what a system has not answered yet."""
         return [item for item in self._items(system) if item.place not in self._finished]
 
-    async def hold(
+    async def run(
         self,
         systems: Sequence[PlannedSystem],
         *,
-        seat: Seat,
+        agent_named: AgentNamed,
         at_once: int,
-        meter: Meter,
+        meter: UsageMeter,
         prompt_price: float | None = None,
     ) -> None:
         """Let systems answer what they have not answered yet, those first that tell others' sizes."""
@@ -97,12 +96,12 @@ class Queue:
 
         async def answer(item: Item, planned: PlannedSystem) -> None:
             async with room:
-                await self._answer(item, planned, seat)
-                meter.tick()
+                await self._answer(item, planned, agent_named)
+                meter.record()
 
-        fixed = [item for system in systems if system.matched_to is None for item in self.missing(system)]
+        fixed = [item for system in systems if system.matched_to is None for item in self.pending(system)]
         await each(_by_question(fixed), lambda item: answer(item, item.system), at_once=at_once)
-        matched = [item for system in systems if system.matched_to is not None for item in self.missing(system)]
+        matched = [item for system in systems if system.matched_to is not None for item in self.pending(system)]
 
         async def answer_blocks(benchmark: str) -> None:
             of = self._seeds * len(self._problems[benchmark])
@@ -127,18 +126,21 @@ class Queue:
                 for place, problem in enumerate(problems):
                     yield Item(system, benchmark, seed, problem, seed * len(problems) + place)
 
-    async def _answer(self, item: Item, planned: PlannedSystem, seat: Seat) -> None:
-        system = System.of(planned, seat=lambda name: _Seated(seat(name)))
-        seed = self._run.seed("evaluate", item.benchmark, item.seed, item.problem.id)
-        held = await system.debate(item.problem.question, seed=seed)
+    async def _answer(self, item: Item, planned: PlannedSystem, agent_named: AgentNamed) -> None:
+        debate = await run_system(
+            planned,
+            item.problem.question,
+            agent_named=lambda name: _FaultTolerantAgent(agent_named(name)),
+            seed=self._run.seed("evaluate", item.benchmark, item.seed, item.problem.id),
+        )
         score, debate = await score_debate(
-            held,
-            system=system.name,
+            debate,
+            system=planned.name,
             benchmark=item.benchmark,
             seed=item.seed,
             problem=item.problem,
             grader=self._grader,
-            rule=system.rule,
+            rule=planned.rule,
         )
         if score.failed:
             self._allow_failure()
@@ -160,13 +162,13 @@ class Queue:
             )
 
     def _finish(self, score: Score) -> None:
-        self._finished.add(place_of(score))
+        self._finished.add(score_key(score))
         self._failed += score.failed > 0
         system = self._systems.get(score.system)
         if system is not None and system.matched_to is None:
             self._budgets.add(score)
-        elif system is not None and place_of(score) in self._numbers:
-            self._budgets.add_matched(score, self._numbers[place_of(score)])
+        elif system is not None and score_key(score) in self._numbers:
+            self._budgets.add_matched(score, self._numbers[score_key(score)])
         if score.system == self._plan.reference:
             self._right.append(score.verdict_correct)
 
@@ -181,7 +183,7 @@ def _by_question(items: Iterable[Item]) -> list[Item]:
     return sorted(items, key=lambda item: (item.seed, item.number))
 
 
-class _Seated:
+class _FaultTolerantAgent:
     """An agent that gives no answer to what does not fit its window, or what its server fails to answer.
 
     One such question must not end an evaluation of thousands; it is wrong, and counted.
@@ -204,3 +206,19 @@ class _Seated:
         except UnansweredError as error:
             _log.warning("a question counts as wrong: %s", error)
             return Turn(self.name, prompt="", prompt_tokens=0, response=Response("", None, 0, stop="failed"))
+
+
+async def run_system(system: PlannedSystem, question: str, *, agent_named: AgentNamed, seed: int) -> Debate:
+    """Return the debate of a system's agents about a question; the verdict is left to its rule.
+
+    A sample's seed depends on the round and the seat, or the number of the draw, not on the system: systems with the
+    same agent in the same seat share its samples.
+    """
+    return await run_debate(
+        question,
+        generators=[agent_named(name) for name in system.generators],
+        critics=[agent_named(name) for name in system.critics] if system.rounds > 1 else [],
+        rounds=system.rounds,
+        seed=seed,
+        draws=system.draws,
+    )

@@ -4,14 +4,41 @@ Every benchmark has equal weight in every average, however many problems it has 
 average over benchmarks is one value, and standard errors and tests are over those values.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import fmean, variance
 from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mada.evaluation.grid import MEASURES, Grid, Measure
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
-from mada.evaluation.statistics import Comparison, Estimate, estimate, welch
+from mada.evaluation.statistics import (
+    ROUNDING,
+    Comparison,
+    Estimate,
+    Interval,
+    PairedAnswers,
+    PairedCounts,
+    benjamini_hochberg,
+    bootstrap_difference,
+    bootstrap_mean,
+    detectable_difference,
+    detectable_difference_of_answers,
+    estimate,
+    holm,
+    majority_at_k,
+    mcnemar,
+    paired_answers,
+    paired_permutation,
+    pass_at_k,
+    welch,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +59,7 @@ class Accuracy:
         """Sum up a system by a measure."""
         value = MEASURES[measure]
         averages = grid.seed_averages(system, value)
-        reference = grid.plan.chosen
+        reference = grid.plan.reference_system
         return cls(
             estimate(averages),
             {
@@ -86,12 +113,7 @@ class Summary:
         return reference
 
 
-def summarize(scores: Iterable[Score], plan: EvaluationPlan) -> Summary:
-    """Sum up an evaluation; scores that are missing, repeated or of an unknown system are refused."""
-    return summary_of(Grid.of(scores, plan))
-
-
-def summary_of(grid: Grid) -> Summary:
+def summarize(grid: Grid) -> Summary:
     """Sum up an evaluation whose scores are in their places already, as they are where more is made of them."""
     summaries = tuple(_summary_of(system, grid) for system in grid.plan.systems if system.shown)
     counts = {benchmark: len(problems) for benchmark, problems in grid.problems.items()}
@@ -123,3 +145,227 @@ def _improves(score: Score) -> bool:
 
 def _damages(score: Score) -> bool:
     return score.first_vote_correct and not score.verdict_correct
+
+
+Floats = NDArray[np.float64]
+
+SEED = 0
+"""Of resamples and permutations; no result should depend on which it is."""
+EVERY_K_UP_TO = 8
+"""Above that k is doubled: curves are smooth there, and counting draws of many is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstReference:
+    """A system against the reference by one measure, system minus reference.
+
+    Over seeds: `seeds` is Welch's test of the seeds' averages and `benchmarks` the same on each benchmark; `holm` and
+    `benjamini_hochberg` are the p-values of `seeds`, adjusted for there being one such test for every other system.
+    Over problems: `pairs` compares them on every problem with every seed, problems being clusters; `permutation` flips
+    the signs of per-problem differences, averaged over seeds, and `bootstrap` has an interval of the same difference;
+    all three give benchmarks equal weight. `mcnemar` counts problems of all benchmarks alike: a problem is right if its
+    answers are right more often than not over the seeds, and exactly half is not.
+    """
+
+    system: PlannedSystem
+    seeds: Comparison
+    holm: float | None
+    benjamini_hochberg: float | None
+    benchmarks: Mapping[str, Comparison]
+    pairs: PairedAnswers
+    permutation: Comparison
+    mcnemar: PairedCounts
+    bootstrap: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class AtK:
+    """What k of a system's samples reach: a right one among them (pass@k), and a right majority (maj@k)."""
+
+    k: int
+    passed: Estimate
+    majority: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCurve:
+    """A system's samples by their number; `points` are in the order of k, from 1."""
+
+    system: PlannedSystem
+    points: tuple[AtK, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkPower:
+    """What so many problems can tell at the reference's accuracy, if every answer is right with that chance.
+
+    `detectable` is None where the reference has all or nothing right, or one seed allows no test.
+    """
+
+    problems: int
+    accuracy: float
+    detectable: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PowerNote:
+    """How small a true difference this evaluation finds four times in five, at the level of .05.
+
+    `spread` is the standard deviation of a system's averages from seed to seed, pooled over the shown systems, and
+    `detectable` the difference of averages that it allows; None with a single seed.
+    """
+
+    seeds: int
+    spread: float | None
+    detectable: float | None
+    benchmarks: Mapping[str, BenchmarkPower]
+
+
+def against_reference(grid: Grid, measure: Measure = "verdict") -> list[AgainstReference]:
+    """Compare every other shown system with the reference, over seeds and over problems (B3)."""
+    reference = grid.plan.reference_system
+    others = [system for system in grid.plan.shown_systems if system != reference]
+    own = _Values.of(grid, reference, measure)
+    compared = [_compared(grid, system, _Values.of(grid, system, measure), own) for system in others]
+    p_values = [one.seeds.p for one in compared]
+    adjusted = zip(compared, holm(p_values), benjamini_hochberg(p_values), strict=True)
+    return [replace(one, holm=by_holm, benjamini_hochberg=by_share) for one, by_holm, by_share in adjusted]
+
+
+def accuracies_over_problems(grid: Grid, measure: Measure = "verdict") -> dict[str, Interval]:
+    """Return every shown system's accuracy with a bootstrap interval over problems, by name (B3)."""
+    return {
+        system.name: bootstrap_mean(_Values.of(grid, system, measure).benchmarks.values(), seed=SEED)
+        for system in grid.plan.shown_systems
+    }
+
+
+def at_k(grid: Grid) -> list[SampleCurve]:
+    """Return pass@k and maj@k of every shown system that is several samples of one agent.
+
+    k goes up to the smallest number of samples of any question: a budget allows some questions more than others.
+    """
+    curves: list[SampleCurve] = []
+    for system in grid.plan.shown_systems:
+        if system.rounds > 1 or len(set(system.generators)) != 1:
+            continue
+        most = min(len(score.correct[0]) for score in grid.scores_of(system))
+        if most > 1:
+            curves.append(SampleCurve(system, tuple(_at(grid, system, k) for k in _numbers_up_to(most))))
+    return curves
+
+
+def power_note(grid: Grid) -> PowerNote:
+    """Say how small a difference of verdicts this many seeds and problems can find."""
+    reference = _Values.of(grid, grid.plan.reference_system)
+    seeds = len(grid.seeds)
+    spread = None
+    if seeds > 1:
+        spread = math.sqrt(fmean(variance(_Values.of(grid, one).seed_averages) for one in grid.plan.shown_systems))
+    benchmarks: dict[str, BenchmarkPower] = {}
+    for benchmark, values_PS in reference.benchmarks.items():
+        accuracy, problems = float(values_PS.mean()), len(values_PS)
+        # Without any spread the formula would promise to find everything.
+        tells = seeds > 1 and ROUNDING < accuracy < 1 - ROUNDING
+        found = detectable_difference_of_answers(accuracy, problems, seeds=seeds) if tells else None
+        benchmarks[benchmark] = BenchmarkPower(problems, accuracy, found)
+    return PowerNote(
+        seeds, spread, None if spread is None else detectable_difference(spread, seeds), benchmarks=benchmarks
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """A system's accuracy on every question: arrays `values_PS` by benchmark."""
+
+    benchmarks: Mapping[str, Floats]
+
+    @classmethod
+    def of(cls, grid: Grid, system: PlannedSystem, measure: Measure = "verdict") -> Self:
+        tables = grid.values(system, MEASURES[measure])
+        return cls({name: np.asarray(rows, dtype=np.float64) for name, rows in tables.items()})
+
+    @property
+    def seed_averages(self) -> list[float]:
+        return np.mean([values_PS.mean(axis=0) for values_PS in self.benchmarks.values()], axis=0).tolist()
+
+    @property
+    def problem_means(self) -> Floats:
+        """Means over seeds, of the problems of all benchmarks one after the other."""
+        return np.concatenate([values_PS.mean(axis=1) for values_PS in self.benchmarks.values()])
+
+
+def _compared(grid: Grid, system: PlannedSystem, first: _Values, second: _Values) -> AgainstReference:
+    """Compare a system with the reference as if it were the only test: nothing is adjusted."""
+    names = [benchmark for benchmark, problems in grid.problems.items() for _ in problems]
+    return AgainstReference(
+        system=system,
+        seeds=welch(first.seed_averages, second.seed_averages),
+        holm=None,
+        benjamini_hochberg=None,
+        benchmarks={
+            benchmark: welch(values_PS.mean(axis=0).tolist(), second.benchmarks[benchmark].mean(axis=0).tolist())
+            for benchmark, values_PS in first.benchmarks.items()
+        },
+        pairs=paired_answers(first.benchmarks.values(), second.benchmarks.values()),
+        permutation=paired_permutation(
+            (first.problem_means - second.problem_means).tolist(), seed=SEED, benchmarks=names
+        ),
+        mcnemar=mcnemar(_mostly_right(first), _mostly_right(second)),
+        bootstrap=bootstrap_difference(first.benchmarks.values(), second.benchmarks.values(), seed=SEED),
+    )
+
+
+def _mostly_right(values: _Values) -> list[bool]:
+    # Rounding must not make more than half of exactly half.
+    return (values.problem_means > 0.5 + ROUNDING).tolist()
+
+
+def _numbers_up_to(most: int) -> Iterator[int]:
+    """Yield every k of a few, then doubled ones, and the last."""
+    yield from range(1, min(most, EVERY_K_UP_TO) + 1)
+    k = 2 * EVERY_K_UP_TO
+    while k < most:
+        yield k
+        k *= 2
+    if most > EVERY_K_UP_TO:
+        yield most
+
+
+def _at(grid: Grid, system: PlannedSystem, k: int) -> AtK:
+    def passed(score: Score) -> float:
+        return _pass_at_k(sum(score.correct[0]), len(score.correct[0]), k=k)
+
+    def majority(score: Score) -> float:
+        return _majority_at_k(*_group_sizes(score), k)
+
+    return AtK(k, estimate(grid.seed_averages(system, passed)), majority=estimate(grid.seed_averages(system, majority)))
+
+
+# Thousands of questions have few different counts between them.
+_pass_at_k = lru_cache(maxsize=2**16)(pass_at_k)
+
+
+def _group_sizes(score: Score) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Return the sizes of right groups and of wrong ones, and how many gave no answer: all that a vote depends on.
+
+    Equality is not quite transitive, so answers of one group may differ in being right: then most of them decide.
+    """
+    sizes: Counter[int] = Counter()
+    right: Counter[int] = Counter()
+    for group, correct in zip(score.groups[0], score.correct[0], strict=True):
+        if group is not None:
+            sizes[group] += 1
+            right[group] += correct
+    rights = {group for group, size in sizes.items() if 2 * right[group] > size}
+    return (
+        tuple(sorted(sizes[group] for group in rights)),
+        tuple(sorted(size for group, size in sizes.items() if group not in rights)),
+        len(score.groups[0]) - sizes.total(),
+    )
+
+
+@lru_cache(maxsize=2**16)
+def _majority_at_k(right: Sequence[int], wrong: Sequence[int], unanswered: int, k: int) -> float:
+    answered = [group for group, size in enumerate((*right, *wrong)) for _ in range(size)]
+    return majority_at_k([*answered, *[None] * unanswered], range(len(right)), k=k)

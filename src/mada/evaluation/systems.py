@@ -1,58 +1,135 @@
-"""Systems under test with their agents seated. Everything that is compared is a debate of some shape (see `plan`).
+"""The kinds of systems, each a function from who sits in it to its description (see `plan` for the table of shapes)."""
 
-A sample's seed depends on the round and on the seat, or the number of the draw, not on the system. So systems that seat
-the same model draw the same samples: they differ by what they are, not by luck, and what they share needs to be sampled
-only once (`SharingEngine`).
-"""
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Self
-
-from mada.debate.protocol import Agent, check_agents, run_debate
-from mada.debate.transcript import Debate
-from mada.debate.verdict import Rule
-from mada.evaluation.plan import PlannedSystem
+from mada.evaluation.plan import Match, PlannedSystem
 
 
-@dataclass(frozen=True, slots=True)
-class System:
-    """Something that answers a question, by a debate of some shape and a rule for its one answer."""
+def single_agents(name: str, title: str, agents: Sequence[str]) -> PlannedSystem:
+    """One agent that answers once, or the mean of several who do."""
+    return PlannedSystem(name=name, title=title, generators=tuple(agents))
 
-    name: str
-    generators: tuple[Agent, ...]
-    critics: tuple[Agent, ...] = ()
-    rounds: int = 1
-    rule: Rule = "vote"
-    draws: tuple[int, ...] | None = None
 
-    def __post_init__(self) -> None:
-        check_agents(self.generators, self.critics, rounds=self.rounds)
+def majority_vote(
+    name: str,
+    title: str,
+    agents: Sequence[str],
+    *,
+    samples: int | None = None,
+    matched_to: str | None = None,
+    match: Match = "tokens",
+    weighted: bool = False,
+) -> PlannedSystem:
+    """Self-consistency: a vote over samples of agents who take turns, so many or as many as another's budget allows."""
+    seated = PlannedSystem(
+        name=name,
+        title=title,
+        generators=tuple(agents),
+        rule="weigh" if weighted else "vote",
+        matched_to=matched_to,
+        match=match,
+    )
+    return seated if matched_to else seated.with_generators(samples or len(agents))
 
-    @classmethod
-    def of(cls, planned: PlannedSystem, *, seat: Callable[[str], Agent]) -> Self:
-        """Fill the seats of a planned system."""
-        return cls(
-            name=planned.name,
-            generators=tuple(map(seat, planned.generators)),
-            critics=tuple(map(seat, planned.critics)) if planned.rounds > 1 else (),
-            rounds=planned.rounds,
-            rule=planned.rule,
-            draws=planned.draws,
+
+def llm_judge(
+    name: str,
+    title: str,
+    agents: Sequence[str],
+    *,
+    judge: str,
+    samples: int | None = None,
+    matched_to: str | None = None,
+    match: Match = "tokens",
+) -> PlannedSystem:
+    """LLM-as-judge: an agent with the judge's prompt chooses among samples."""
+    return majority_vote(name, title, agents, samples=samples, matched_to=matched_to, match=match).model_copy(
+        update={"critics": (judge,), "rounds": 2, "rule": "pick"}
+    )
+
+
+def best_of_n(
+    name: str, title: str, agents: Sequence[str], *, critics: Sequence[str], samples: int | None = None
+) -> PlannedSystem:
+    """Best of n: critics read all samples, and the sample that most of them agree with is chosen."""
+    return majority_vote(name, title, agents, samples=samples).model_copy(
+        update={"critics": tuple(critics), "rounds": 2, "rule": "pick"}
+    )
+
+
+def debate_system(
+    name: str, title: str, generators: Sequence[str], *, critics: Sequence[str], rounds: int
+) -> PlannedSystem:
+    """A debate; of one round it is the generators alone."""
+    return PlannedSystem(
+        name=name,
+        title=title,
+        generators=tuple(generators),
+        critics=tuple(critics) if rounds > 1 else (),
+        rounds=rounds,
+    )
+
+
+def ablations_of(
+    generators: Sequence[str], critics: Sequence[str], *, rounds: int, no_counterfactual: Sequence[str] = ()
+) -> Iterator[PlannedSystem]:
+    """Yield the ablations of a team, each family followed by its members.
+
+    `no_counterfactual` names critics trained on the same data with GRPO's advantage (A3), where there are any.
+    """
+    for count in sorted({1, 2, 3, rounds + 1} - {rounds}):
+        title = "1 round, generators alone" if count == 1 else f"{count} rounds"
+        yield debate_system(f"rounds-{count}", title, generators, critics=critics, rounds=count)
+    for size in range(1, max(len(generators), len(critics))):
+        chosen = list(
+            product(_choices(generators, min(size, len(generators))), _choices(critics, min(size, len(critics))))
+        )
+        members = [
+            _member(f"agents-{size}+{size}", generators, critics, own, others, rounds=rounds) for own, others in chosen
+        ]
+        agents = f"{_counted(min(size, len(generators)), 'generator')} + {_counted(min(size, len(critics)), 'critic')}"
+        yield from _family(f"agents-{size}+{size}", agents, members)
+    pairs = product(range(len(generators)), range(len(critics)))
+    members = [
+        _member("homogeneous", generators, critics, (own,) * len(generators), (other,) * len(critics), rounds=rounds)
+        for own, other in pairs
+    ]
+    yield from _family("homogeneous", "homogeneous", members)
+    if no_counterfactual:
+        yield debate_system(
+            "no-counterfactual", "no counterfactual", generators, critics=no_counterfactual, rounds=rounds
         )
 
-    @property
-    def calls(self) -> int:
-        """How often a model is asked per question."""
-        return len(self.generators) + (self.rounds - 1) * len(self.critics)
 
-    async def debate(self, question: str, *, seed: int) -> Debate:
-        """Hold the debate about one question; the verdict is left to the rule."""
-        return await run_debate(
-            question,
-            generators=self.generators,
-            critics=self.critics,
-            rounds=self.rounds,
-            seed=seed,
-            draws=self.draws,
-        )
+def _member(
+    family: str,
+    generators: Sequence[str],
+    critics: Sequence[str],
+    own: Sequence[int],
+    others: Sequence[int],
+    *,
+    rounds: int,
+) -> PlannedSystem:
+    """Seat agents by their places in the team; repeated ones draw samples of their own."""
+    places = [*dict.fromkeys(own)], [*dict.fromkeys(others)]
+    name = f"{family}/g{'.'.join(str(place + 1) for place in places[0])}-c{'.'.join(str(p + 1) for p in places[1])}"
+    system = debate_system(
+        name, name, [generators[place] for place in own], critics=[critics[place] for place in others], rounds=rounds
+    )
+    # Alone in all seats, a generator still says first what it says in the team.
+    draws = own if len(set(own)) == len(own) else range(len(own))
+    return system.model_copy(update={"draws": tuple(draws), "shown": False})
+
+
+def _family(name: str, title: str, members: Sequence[PlannedSystem]) -> Iterator[PlannedSystem]:
+    yield PlannedSystem(name=name, title=title, members=tuple(member.name for member in members))
+    yield from members
+
+
+def _choices(agents: Sequence[str], size: int) -> list[tuple[int, ...]]:
+    return list(combinations(range(len(agents)), size))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from mada.agents import ADAPTERS, AgentSpec, recipe_of, team_names
 from mada.errors import RunError
-from mada.evaluation.ablations import ablations_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.systems import ablations_of
 from mada.events import Events
 from mada.pipeline.evaluations import (
     TEAM,

@@ -13,14 +13,13 @@ from pathlib import Path
 from mada.agents import DebateSettings, LoadedModel, Log, load_model, weights_key
 from mada.digest import digest_of
 from mada.errors import EvaluationError
-from mada.evaluation.effort import EFFORT, Effort, Meter, Reading
+from mada.evaluation.budgets import measure_prompt_price
+from mada.evaluation.costs import USAGE, EngineUsage, Usage, UsageMeter
 from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
-from mada.evaluation.prompt_price import measure_prompt_price
 from mada.evaluation.queue import Queue
-from mada.evaluation.samples import SAMPLES, Sample, SampleStore, open_samples
+from mada.evaluation.sample_cache import SAMPLES, CachingEngine, Sample, SampleStore, open_samples
 from mada.evaluation.scores import SCORES, Score
-from mada.evaluation.sharing import SharingEngine
 from mada.events import Events
 from mada.grading import Grader
 from mada.models.adapters.peft_files import digest_of_adapter
@@ -86,31 +85,31 @@ async def run_evaluation(
                 specs, settings=evaluation.settings, engine=evaluation.engine, store=store, log=events.log
             ) as agents:
                 run.check_inputs(STAGE, _digests_of_problems(plan) | agents.inputs)
-                by_cost = [system for system in systems if system.match == "cost" and queue.missing(system)]
+                by_cost = [system for system in systems if system.match == "cost" and queue.pending(system)]
                 if by_cost and plan.prompt_price is None:
-                    question = queue.missing(by_cost[0])[0].problem.question
+                    question = queue.pending(by_cost[0])[0].problem.question
                     price = await agents.prompt_price(by_cost[0].generators[0], question)
                     events.log(f"reading a prompt token costs {price:g} of generating one here")
                     plan = plan.with_prompt_price(price)
                     run.write_text(PLAN_FILE, plan.to_json())
-                meter = Meter(run.records(EFFORT, Effort), agents.read)
+                meter = UsageMeter(run.records(USAGE, Usage), agents.read)
                 # Three systems may wait for the same two samples, and a vote for its slowest: as many questions as
                 # rows would leave half of the rows empty.
                 at_once = 4 * agents.slots
                 try:
-                    await queue.hold(
-                        systems, seat=agents.agent, at_once=at_once, meter=meter, prompt_price=plan.prompt_price
+                    await queue.run(
+                        systems, agent_named=agents.agent, at_once=at_once, meter=meter, prompt_price=plan.prompt_price
                     )
                 finally:
-                    meter.tick(at_once=True)
+                    meter.record(now=True)
     grid = Grid.of(run.records(SCORES, Score), evaluation.plan)
     return EvaluationResult(
-        systems=len(evaluation.plan.held),
+        systems=len(evaluation.plan.evaluated_systems),
         questions=sum(map(len, problems.values())) * evaluation.seeds,
         completions=sum(score.calls for score in grid.scores.values()),
         sampled=len(samples),
         damaged=store.damaged or None,
-        reference_accuracy=grid.average(evaluation.plan.chosen, MEASURES["verdict"]),
+        reference_accuracy=grid.average(evaluation.plan.reference_system, MEASURES["verdict"]),
     )
 
 
@@ -122,22 +121,26 @@ def group_by_model(evaluation: Evaluation, queue: Queue) -> Iterator[Sequence[Pl
     """
     plan, by_models = evaluation.plan, dict[tuple[ModelSection, ...], list[PlannedSystem]]()
     later: list[PlannedSystem] = []
-    for system in plan.held:
+    for system in plan.evaluated_systems:
         by_models.setdefault(models_of(evaluation.agents, system.agents), []).append(system)
     for systems in by_models.values():
         here = {system.name for system in systems}
         ready = [system for system in systems if system.matched_to is None or _sized_by(system, plan) <= here]
         later += [system for system in systems if system not in ready]
-        if any(queue.missing(system) for system in ready):
+        if any(queue.pending(system) for system in ready):
             yield ready
     for system in later:
-        if queue.missing(system):
+        if queue.pending(system):
             yield [system]
 
 
 def _sized_by(system: PlannedSystem, plan: EvaluationPlan) -> set[str]:
     """Return the systems whose scores decide the number of a matched system's samples."""
-    unmatched = {one.name for one in plan.held if not one.matched_to and set(one.generators) & set(system.generators)}
+    unmatched = {
+        one.name
+        for one in plan.evaluated_systems
+        if not one.matched_to and set(one.generators) & set(system.generators)
+    }
     return unmatched | {system.matched_to or system.name}
 
 
@@ -161,7 +164,7 @@ def check_inputs(run: Run, evaluation: Evaluation, problems: Mapping[str, Sequen
             f"{run.folder} was begun with other questions or answers: {', '.join(changed[:_NAMED_PROBLEMS])}{more}; "
             "scores of both must not be mixed. Restore the old ones, or evaluate into a new folder"
         )
-    specs = {name: evaluation.agents[name] for system in plan.held for name in system.agents}
+    specs = {name: evaluation.agents[name] for system in plan.evaluated_systems for name in system.agents}
     known = run.manifest.inputs.get(STAGE, {})  # models and adapters that are not in it have answered nothing
     models = [model for model in models_of(specs, specs) if weights_key(model) in known]
     weights = {weights_key(model): digest_of_model(model.name, revision=model.revision) for model in models}
@@ -192,7 +195,7 @@ class _CachedModel:
     """A loaded model, its engine behind the cache of samples, and digests of its weights by their keys."""
 
     loaded: LoadedModel
-    sharing: SharingEngine
+    sharing: CachingEngine
     inputs: Mapping[str, str]
 
 
@@ -231,12 +234,12 @@ class LoadedAgents:
         weights = {key: digest for model in self._models.values() for key, digest in model.inputs.items()}
         return weights | _digests_of_adapters(self._specs)
 
-    def read(self) -> Reading:
+    def read(self) -> EngineUsage:
         """Return what the engines have done so far."""
         statistics = [model.loaded.engine.statistics for model in self._models.values()]
         # All models are on one device, or on a server.
         where = max((model.loaded for model in self._models.values()), key=lambda loaded: loaded.accelerators)
-        return Reading(
+        return EngineUsage(
             device=where.device,
             accelerators=where.accelerators,
             busy=sum(one.seconds for one in statistics),
@@ -285,4 +288,4 @@ def _cached(model: ModelSection, adapters: Sequence[Path], loaded: LoadedModel, 
     base = f"{digest} {loaded.precision}"
     speakers: dict[str | None, str] = {None: base}
     speakers |= {str(folder): f"{base} {digest_of_adapter(folder)}" for folder in adapters}
-    return _CachedModel(loaded, SharingEngine(loaded.engine, store.of_model(speakers)), inputs)
+    return _CachedModel(loaded, CachingEngine(loaded.engine, store.of_model(speakers)), inputs)

@@ -13,8 +13,8 @@ from mada.agents import (
     team_names,
 )
 from mada.debate.prompts import Prompts
-from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.systems import best_of_n, debate_system, llm_judge, majority_vote, single_agents
 from mada.models.loading import load_config
 from mada.problems import Problem, load_problems
 from mada.recipe import Recipe
@@ -113,19 +113,21 @@ def systems_of_run(recipe: Recipe, specs: AgentSpecs | None = None) -> Iterator[
     state = "trained" if specs is None else _state([specs[name] for name in generators])
     rounds = recipe.team.rounds
     base = [BASE] * len(generators)
-    yield agents_alone("single", "single agent, untrained", [BASE])
-    yield debate_of("debate", "debate, untrained", base, critics=[BASE] * len(critics), rounds=rounds)
-    yield vote_of("vote", "untrained vote at its tokens", [BASE], matched_to="debate")
-    yield vote_of("weighted-vote", "untrained weighted vote", [BASE], matched_to=TEAM, weighted=True)
-    yield judged("judge", "untrained judge", [BASE], judge=JUDGE, matched_to=TEAM)
-    yield vote_of("untrained-vote", "untrained vote at MADA's tokens", [BASE], matched_to=TEAM)
-    yield agents_alone("generators", f"generators, {state}", generators)
-    yield vote_of("trained-vote", f"{state} vote at MADA's tokens", generators, matched_to=TEAM)
-    yield vote_of("trained-weighted-vote", f"{state} weighted vote", generators, matched_to=TEAM, weighted=True)
-    yield vote_of("trained-vote-at-cost", f"{state} vote at MADA's cost", generators, matched_to=TEAM, match="cost")
+    yield single_agents("single", "single agent, untrained", [BASE])
+    yield debate_system("debate", "debate, untrained", base, critics=[BASE] * len(critics), rounds=rounds)
+    yield majority_vote("vote", "untrained vote at its tokens", [BASE], matched_to="debate")
+    yield majority_vote("weighted-vote", "untrained weighted vote", [BASE], matched_to=TEAM, weighted=True)
+    yield llm_judge("judge", "untrained judge", [BASE], judge=JUDGE, matched_to=TEAM)
+    yield majority_vote("untrained-vote", "untrained vote at MADA's tokens", [BASE], matched_to=TEAM)
+    yield single_agents("generators", f"generators, {state}", generators)
+    yield majority_vote("trained-vote", f"{state} vote at MADA's tokens", generators, matched_to=TEAM)
+    yield majority_vote("trained-weighted-vote", f"{state} weighted vote", generators, matched_to=TEAM, weighted=True)
+    yield majority_vote(
+        "trained-vote-at-cost", f"{state} vote at MADA's cost", generators, matched_to=TEAM, match="cost"
+    )
     if critics:
-        yield best_by_critics("best-of-n", "best of n by critics", generators, critics=critics)
-    yield debate_of(TEAM, "MADA debate", generators, critics=critics, rounds=rounds)
+        yield best_of_n("best-of-n", "best of n by critics", generators, critics=critics)
+    yield debate_system(TEAM, "MADA debate", generators, critics=critics, rounds=rounds)
 
 
 def _state(specs: Sequence[AgentSpec]) -> str:
@@ -181,19 +183,19 @@ def _planned(system: SystemSection) -> PlannedSystem:
     samples, matched, match = system.samples, system.matched_to, system.match
     match system.kind:
         case "single":
-            return agents_alone(name, title, system.agents)
+            return single_agents(name, title, system.agents)
         case "vote" | "weighted-vote":
             weighted = system.kind == "weighted-vote"
-            return vote_of(
+            return majority_vote(
                 name, title, system.agents, samples=samples, matched_to=matched, match=match, weighted=weighted
             )
         case "judge":
             judge = _as_judge(system.judge or "")
-            return judged(name, title, system.agents, judge=judge, samples=samples, matched_to=matched, match=match)
+            return llm_judge(name, title, system.agents, judge=judge, samples=samples, matched_to=matched, match=match)
         case "best-of-n":
-            return best_by_critics(name, title, system.agents, critics=system.critics, samples=samples)
+            return best_of_n(name, title, system.agents, critics=system.critics, samples=samples)
         case "debate":
-            return debate_of(name, title, system.agents, critics=system.critics, rounds=system.rounds)
+            return debate_system(name, title, system.agents, critics=system.critics, rounds=system.rounds)
 
 
 def _title(system: SystemSection) -> str:

@@ -12,7 +12,7 @@ from typing import Self
 
 from mada.difference import ABSENT
 from mada.evaluation.statistics import welch
-from mada.evaluation.summary import Summary, SystemSummary, summary_of
+from mada.evaluation.summary import Summary, SystemSummary, summarize
 from mada.report.document import Block, Cell, Section, Table, columns, paragraph, row
 from mada.report.figures import figure
 from mada.report.numbers import NOTHING, numbered_titles, points_text, share_text
@@ -34,7 +34,7 @@ class _Run:
 
     @classmethod
     def of(cls, source: Source) -> Self:
-        summary = None if source.grid is None else summary_of(source.grid)
+        summary = None if source.grid is None else summarize(source.grid)
         return cls(source, summary, {one.system.name: one for one in summary.systems} if summary else {})
 
     @property

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mada.atomic import describe_os_errors, folder_lock, remove_temporaries, replace_text
-from mada.evaluation.grid import LeftOut
-from mada.evaluation.summary import summary_of
+from mada.evaluation.grid import Omitted
+from mada.evaluation.summary import summarize
 from mada.report.comparing import comparison_sections
 from mada.report.document import Code, Paragraph, Section, Strong, Table, paragraph
 from mada.report.forms.html import html_table
@@ -125,12 +125,12 @@ def opening_of(source: Source) -> list[Paragraph]:
         Code(manifest.recipe_digest[:12]),
         f", begun {manifest.started_at:%Y-%m-%d %H:%M} UTC.",
     )
-    headline = [paragraph(headline_sentence(summary_of(source.grid)))] if source.grid else []
+    headline = [paragraph(headline_sentence(summarize(source.grid)))] if source.grid else []
     warnings = [paragraph(Strong("Warning:"), f" {text}.") for text in finished_training_warnings(source.run)]
     return [*headline, *warnings, about]
 
 
-def _unfinished(left_out: LeftOut) -> Section:
+def _unfinished(left_out: Omitted) -> Section:
     is_one = len(left_out.seeds) + len(left_out.systems) == 1
     if left_out.systems:
         reason = "not every question has been answered there yet"

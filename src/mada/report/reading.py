@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from mada.evaluation.costs import Bill, bill_of
-from mada.evaluation.effort import EFFORT, Effort
-from mada.evaluation.grid import Grid, LeftOut
+from mada.evaluation.costs import USAGE, EvaluationCost, Usage, evaluation_cost
+from mada.evaluation.grid import Grid, Omitted
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
-from mada.evaluation.samples import SAMPLES, Sample, Sampled
+from mada.evaluation.sample_cache import SAMPLES, Sample, SampleCounts
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
-from mada.evaluation.summary import Summary, summary_of
+from mada.evaluation.summary import Summary, summarize
 from mada.run import StoredRecords, StoredRun
 
 CRITIC_EXAMPLES = "critic-examples"
@@ -27,19 +26,19 @@ class Source:
     title: str
     run: StoredRun
     grid: Grid | None
-    left_out: LeftOut
+    left_out: Omitted
     """Seeds and systems whose evaluation is not finished; they are not in the grid."""
     ablations: Grid | None
-    efforts: tuple[Effort, ...]
+    efforts: tuple[Usage, ...]
 
     @classmethod
     def of(cls, run: StoredRun, *, title: str | None = None) -> Self:
         """Read what the run has."""
         folder = run.path(ABLATIONS)
-        ablations, missing = _finished(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, LeftOut())
+        ablations, missing = _finished(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, Omitted())
         run.check_results("evaluate")
         grid, left_out = _finished(run)
-        efforts = tuple(stored(run, EFFORT, Effort)) if has_records(run, EFFORT) else ()
+        efforts = tuple(stored(run, USAGE, Usage)) if has_records(run, USAGE) else ()
         # A table of some of the ablations would not say that others are missing.
         return cls(title or run.manifest.name, run, grid, left_out, None if missing.systems else ablations, efforts)
 
@@ -50,7 +49,7 @@ class Source:
         return float(price) if isinstance(price, int | float) else None
 
     @property
-    def cost(self) -> Bill | None:
+    def cost(self) -> EvaluationCost | None:
         """The cost of the evaluation; None where it is not on record, or not finished.
 
         Of an unfinished one, samples and times are on record that are not in the grid.
@@ -58,8 +57,8 @@ class Source:
         if self.grid is None or self.left_out or not self.efforts:
             return None
         # None where samples were not kept.
-        sampled = Sampled.of(stored(self.run, SAMPLES, Sample)) if has_records(self.run, SAMPLES) else None
-        return bill_of(self.grid, self.efforts, sampled=sampled, price_per_hour=self.price_per_hour)
+        sampled = SampleCounts.of(stored(self.run, SAMPLES, Sample)) if has_records(self.run, SAMPLES) else None
+        return evaluation_cost(self.grid, self.efforts, sampled=sampled, price_per_hour=self.price_per_hour)
 
     def transcripts(self) -> Iterator[Transcript]:
         """Yield the debates that were kept."""
@@ -81,7 +80,7 @@ def read_grid(run: StoredRun) -> Grid | None:
 def read_summary(run: StoredRun) -> Summary | None:
     """Return the summary of a run's scores; None before there are any."""
     grid = read_grid(run)
-    return None if grid is None else summary_of(grid)
+    return None if grid is None else summarize(grid)
 
 
 def has_records(run: StoredRun, name: str) -> bool:
@@ -94,9 +93,9 @@ def stored(run: StoredRun, name: str, kind: type[T]) -> StoredRecords[T]:
     return StoredRecords(run.path("records", f"{name}.jsonl"), kind)
 
 
-def _finished(run: StoredRun) -> tuple[Grid | None, LeftOut]:
+def _finished(run: StoredRun) -> tuple[Grid | None, Omitted]:
     plan = _plan(run)
-    return (None, LeftOut()) if plan is None else Grid.of_finished(stored(run, SCORES, Score), plan)
+    return (None, Omitted()) if plan is None else Grid.of_finished(stored(run, SCORES, Score), plan)
 
 
 def _plan(run: StoredRun) -> EvaluationPlan | None:

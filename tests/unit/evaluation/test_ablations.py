@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.evaluation.ablations import ablations_of
-from mada.evaluation.kinds import debate_of
 from mada.evaluation.plan import EvaluationPlan
+from mada.evaluation.systems import ablations_of, debate_system
 
 G = ("g1", "g2", "g3")
 C = ("c1", "c2", "c3")
@@ -124,9 +123,9 @@ def test_an_uneven_team_has_as_many_of_each_as_there_are():
 @given(generators=st.integers(1, 4), critics=st.integers(1, 4), rounds=st.integers(2, 4))
 def test_any_team_makes_a_plan_whose_members_draw_from_the_teams_samples(generators, critics, rounds):
     names = [f"g{number}" for number in range(generators)], [f"c{number}" for number in range(critics)]
-    team = debate_of("team", "Team", names[0], critics=names[1], rounds=rounds)
+    team = debate_system("team", "Team", names[0], critics=names[1], rounds=rounds)
     plan = EvaluationPlan.of([team, *ablations_of(*names, rounds=rounds)], reference="team")
-    for system in plan.held[1:]:
+    for system in plan.evaluated_systems[1:]:
         if system.shown:
             continue
         assert system.draws is not None
@@ -134,5 +133,5 @@ def test_any_team_makes_a_plan_whose_members_draw_from_the_teams_samples(generat
         assert len(set(system.draws)) == len(system.draws), "no sample counts twice"
         own = {(names[0][draw], draw) for draw in range(generators)}
         assert {*zip(system.generators, system.draws, strict=True)} & own, "something of the team's is used again"
-    several = {system.generators for system in plan.held if len({*system.generators}) > 1}
+    several = {system.generators for system in plan.evaluated_systems if len({*system.generators}) > 1}
     assert all(list(seats) == sorted(seats) for seats in several)

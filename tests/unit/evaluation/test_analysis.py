@@ -7,13 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mada.evaluation.analysis import (
-    SEED,
-    accuracies_over_problems,
-    against_reference,
-    at_k,
-    power_note,
-)
 from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
@@ -25,7 +18,14 @@ from mada.evaluation.statistics import (
     detectable_difference_of_answers,
     welch,
 )
-from mada.evaluation.summary import summary_of
+from mada.evaluation.summary import (
+    SEED,
+    accuracies_over_problems,
+    against_reference,
+    at_k,
+    power_note,
+    summarize,
+)
 
 # Right answers of both seeds, problem by problem.
 BETTER = {"a": [(1, 1), (1, 0)], "b": [(1, 1), (1, 1), (0, 0), (0, 0)]}
@@ -96,7 +96,7 @@ def test_against_the_reference_over_seeds(grid):
 
 @pytest.mark.parametrize("measure", ["verdict", "mean"])
 def test_the_comparison_over_seeds_is_that_of_the_summary(grid, measure):
-    by_name = {one.system.name: one for one in summary_of(grid).systems}
+    by_name = {one.system.name: one for one in summarize(grid).systems}
     for one in against_reference(grid, measure):
         shown = getattr(by_name[one.system.name], measure).against_reference
         assert (one.seeds.difference, one.seeds.p) == (pytest.approx(shown.difference), pytest.approx(shown.p))

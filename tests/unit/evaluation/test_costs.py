@@ -1,12 +1,11 @@
-"""Costs by hand: what is counted, what is charged, and what the whole evaluation took."""
+"""SystemCost by hand: what is counted, what is charged, and what the whole evaluation took."""
 
 import pytest
 
-from mada.evaluation.costs import Costs, Demand, RoundCost, bill_of, costs_of
-from mada.evaluation.effort import Effort
+from mada.evaluation.costs import Reuse, RoundCost, SystemCost, Usage, evaluation_cost, system_cost
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.samples import Sampled
+from mada.evaluation.sample_cache import SampleCounts
 from mada.evaluation.scores import Score
 
 SINGLE = PlannedSystem(name="single", title="Single", generators=("g",), parameters=0)
@@ -18,8 +17,8 @@ PLAN = EvaluationPlan(systems=(SINGLE, DEBATE, FAMILY), reference="single")
 # Benchmark `a` has one problem, `b` two.
 PLACES = [("a", 0, "a1"), ("b", 0, "b1"), ("b", 0, "b2")]
 # 100 seconds and 1,000 tokens on two accelerators together, in two stretches.
-ON_ACCELERATORS = (Effort(60, 50, "cuda", 2, 7, 800, 90), Effort(40, 30, "cuda", 2, 3, 200, 10))
-ON_CPU = (Effort(60, 50, "cpu", 0, 7, 800, 90), Effort(40, 30, "cpu", 0, 3, 200, 10))
+ON_ACCELERATORS = (Usage(60, 50, "cuda", 2, 7, 800, 90), Usage(40, 30, "cuda", 2, 3, 200, 10))
+ON_CPU = (Usage(60, 50, "cpu", 0, 7, 800, 90), Usage(40, 30, "cpu", 0, 3, 200, 10))
 
 
 def score(system, place, correct, tokens, prompts):
@@ -58,8 +57,8 @@ def grid() -> Grid:
 
 
 def test_tokens_and_calls_by_round(grid):
-    costs = costs_of(grid, DEBATE)
-    assert costs == Costs(
+    costs = system_cost(grid, DEBATE)
+    assert costs == SystemCost(
         # Each benchmark weighs one half: 150 of `a` and (200 + 300)/2 of `b`, and so on.
         rounds=(
             RoundCost(1, "generator", 2, 200, 20),
@@ -78,7 +77,7 @@ def test_tokens_and_calls_by_round(grid):
 
 
 def test_a_family_costs_the_mean_of_its_members(grid):
-    costs = costs_of(grid, FAMILY)
+    costs = system_cost(grid, FAMILY)
     assert costs.rounds == (
         RoundCost(1, "generator", 1.5, 150, 15),
         RoundCost(2, "critic", 0.5, 20, 27.5),
@@ -89,68 +88,68 @@ def test_a_family_costs_the_mean_of_its_members(grid):
 
 
 def test_a_right_answer_that_never_comes_has_no_price(grid):
-    assert costs_of(grid, SINGLE).tokens_per_right_answer is None
+    assert system_cost(grid, SINGLE).tokens_per_right_answer is None
 
 
 def test_time_is_charged_by_tokens(grid):
     # A tenth of a second per sampled token, on two accelerators.
-    costs = costs_of(grid, DEBATE, efforts=ON_ACCELERATORS, price_per_hour=3.6)
+    costs = system_cost(grid, DEBATE, efforts=ON_ACCELERATORS, price_per_hour=3.6)
     assert costs.seconds == pytest.approx(26)
     assert costs.accelerator_seconds == pytest.approx(52)
     assert costs.money == pytest.approx(0.052)
-    on_cpu = costs_of(grid, DEBATE, efforts=ON_CPU, price_per_hour=3.6)
+    on_cpu = system_cost(grid, DEBATE, efforts=ON_CPU, price_per_hour=3.6)
     assert on_cpu.seconds == pytest.approx(26)
     assert on_cpu.accelerator_seconds is None
     assert on_cpu.money == pytest.approx(0.026)
     # Begun on a CPU, ended on accelerators: 60 + 2 · 40 seconds are paid for, and 2 · 40 are accelerators'.
-    both = costs_of(grid, DEBATE, efforts=(ON_CPU[0], ON_ACCELERATORS[1]), price_per_hour=3.6)
+    both = system_cost(grid, DEBATE, efforts=(ON_CPU[0], ON_ACCELERATORS[1]), price_per_hour=3.6)
     assert both.accelerator_seconds == pytest.approx(0.08 * 260)
     assert both.money == pytest.approx(0.14 * 0.001 * 260)
 
 
 def test_what_is_not_known_is_not_charged(grid):
-    assert costs_of(grid, DEBATE, efforts=ON_ACCELERATORS).money is None
-    nothing_sampled = [Effort(5, 0, "cpu", 0, 0, 0, 0)]
-    assert costs_of(grid, DEBATE, efforts=nothing_sampled, price_per_hour=1).seconds is None
-    assert costs_of(grid, DEBATE, price_per_hour=1).money is None
+    assert system_cost(grid, DEBATE, efforts=ON_ACCELERATORS).money is None
+    nothing_sampled = [Usage(5, 0, "cpu", 0, 0, 0, 0)]
+    assert system_cost(grid, DEBATE, efforts=nothing_sampled, price_per_hour=1).seconds is None
+    assert system_cost(grid, DEBATE, price_per_hour=1).money is None
 
 
 def test_the_bill_of_the_whole_evaluation(grid):
-    bill = bill_of(grid, ON_ACCELERATORS, price_per_hour=3.6)
+    bill = evaluation_cost(grid, ON_ACCELERATORS, price_per_hour=3.6)
     # Three questions: 1 call of the single agent and 4 of the debate; a family asks for nothing itself.
-    assert bill.completions == Demand(15, 10)
+    assert bill.completions == Reuse(15, 10)
     assert bill.completions.saved == pytest.approx(1 / 3)
-    assert bill.generated_tokens == Demand(300 + 200 + 240 + 400, 1000)
+    assert bill.generated_tokens == Reuse(300 + 200 + 240 + 400, 1000)
     assert bill.generated_tokens.saved == pytest.approx(140 / 1140)
-    assert bill.prompt_tokens == Demand(30 + 110 + 150 + 190, 100)
+    assert bill.prompt_tokens == Reuse(30 + 110 + 150 + 190, 100)
     assert (bill.seconds, bill.busy_seconds, bill.accelerator_seconds) == (100, 80, 200)
     assert bill.tokens_per_second == 10
     assert bill.money == pytest.approx(0.2)
 
 
 def test_samples_are_counted_where_a_kill_lost_an_effort_and_efforts_where_samples_were_removed(grid):
-    def sampled(completions: int, tokens: int) -> tuple[Demand, Demand]:
-        bill = bill_of(grid, ON_ACCELERATORS, sampled=Sampled(completions, tokens))
+    def sampled(completions: int, tokens: int) -> tuple[Reuse, Reuse]:
+        bill = evaluation_cost(grid, ON_ACCELERATORS, sampled=SampleCounts(completions, tokens))
         return bill.completions, bill.generated_tokens
 
-    assert sampled(12, 1100) == (Demand(15, 12), Demand(1140, 1100))
-    assert sampled(2, 90) == (Demand(15, 10), Demand(1140, 1000))
+    assert sampled(12, 1100) == (Reuse(15, 12), Reuse(1140, 1100))
+    assert sampled(2, 90) == (Reuse(15, 10), Reuse(1140, 1000))
 
 
 def test_a_bill_on_a_cpu_and_one_of_no_time(grid):
-    on_cpu = bill_of(grid, ON_CPU, price_per_hour=3.6)
+    on_cpu = evaluation_cost(grid, ON_CPU, price_per_hour=3.6)
     assert on_cpu.accelerator_seconds is None
     assert on_cpu.money == pytest.approx(0.1)
-    assert bill_of(grid, ON_CPU).money is None
-    unknown = bill_of(grid, [], price_per_hour=3.6)
+    assert evaluation_cost(grid, ON_CPU).money is None
+    unknown = evaluation_cost(grid, [], price_per_hour=3.6)
     assert (unknown.seconds, unknown.tokens_per_second, unknown.money) == (0, None, None)
 
 
 def test_an_evaluation_that_found_all_its_samples_computed_nothing(grid):
-    bill = bill_of(grid, [Effort(5, 0, "cpu", 0, 0, 0, 0)], sampled=Sampled(0, 0))
-    assert (bill.completions, bill.completions.saved) == (Demand(15, 0), 1)
+    bill = evaluation_cost(grid, [Usage(5, 0, "cpu", 0, 0, 0, 0)], sampled=SampleCounts(0, 0))
+    assert (bill.completions, bill.completions.saved) == (Reuse(15, 0), 1)
 
 
 def test_work_that_was_done_twice_spares_nothing():
-    assert Demand(10, 12).saved == pytest.approx(-0.2)
-    assert Demand(0, 12).saved is None
+    assert Reuse(10, 12).saved == pytest.approx(-0.2)
+    assert Reuse(0, 12).saved is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mada.evaluation.effort import Effort, Meter, Reading
+from mada.evaluation.costs import EngineUsage, Usage, UsageMeter
 from mada.run import Records
 
 
@@ -11,12 +11,12 @@ class Clock:
 
     def __init__(self):
         self.now = 1000.0
-        self.reading = Reading("cpu", 0, busy=7.0, completions=3, generated_tokens=40, prompt_tokens=500)
+        self.reading = EngineUsage("cpu", 0, busy=7.0, completions=3, generated_tokens=40, prompt_tokens=500)
 
     def work(self, seconds, *, busy, completions, generated, prompt):
         self.now += seconds
         last = self.reading
-        self.reading = Reading(
+        self.reading = EngineUsage(
             last.device,
             last.accelerators,
             last.busy + busy,
@@ -29,48 +29,48 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr("mada.evaluation.effort.time.monotonic", lambda: made.now)
+    monkeypatch.setattr("mada.evaluation.costs.time.monotonic", lambda: made.now)
     return made
 
 
 @pytest.fixture
 def records(tmp_path, clock):
-    with Records(tmp_path / "effort.jsonl", Effort) as opened:
+    with Records(tmp_path / "effort.jsonl", Usage) as opened:
         yield opened
 
 
 def test_stretches_are_recorded_when_they_are_long_enough(clock, records):
-    meter = Meter(records, lambda: clock.reading)
-    meter.tick()
+    meter = UsageMeter(records, lambda: clock.reading)
+    meter.record()
     clock.work(1.5, busy=1.0, completions=4, generated=30, prompt=200)
-    meter.tick()
+    meter.record()
     assert list(records) == []
     clock.work(0.75, busy=0.5, completions=1, generated=5, prompt=20)
-    meter.tick()
+    meter.record()
     # What was done before the meter was made is nobody's, and the two pieces are one stretch.
-    first = Effort(2.25, 1.5, "cpu", 0, completions=5, generated_tokens=35, prompt_tokens=220)
+    first = Usage(2.25, 1.5, "cpu", 0, completions=5, generated_tokens=35, prompt_tokens=220)
     assert list(records) == [first]
     clock.work(12, busy=3.0, completions=2, generated=8, prompt=60)
-    meter.tick()
-    assert list(records) == [first, Effort(12.0, 3.0, "cpu", 0, 2, 8, 60)]
+    meter.record()
+    assert list(records) == [first, Usage(12.0, 3.0, "cpu", 0, 2, 8, 60)]
 
 
 def test_the_last_stretch_is_recorded_however_short(clock, records):
-    meter = Meter(records, lambda: clock.reading)
+    meter = UsageMeter(records, lambda: clock.reading)
     clock.work(0.25, busy=0.125, completions=1, generated=5, prompt=20)
-    meter.tick(at_once=True)
-    assert list(records) == [Effort(0.25, 0.125, "cpu", 0, 1, 5, 20)]
+    meter.record(now=True)
+    assert list(records) == [Usage(0.25, 0.125, "cpu", 0, 1, 5, 20)]
     clock.work(0.5, busy=0.5, completions=0, generated=1, prompt=0)
-    meter.tick(at_once=True)
-    assert list(records)[1] == Effort(0.5, 0.5, "cpu", 0, 0, 1, 0)
+    meter.record(now=True)
+    assert list(records)[1] == Usage(0.5, 0.5, "cpu", 0, 0, 1, 0)
 
 
 def test_seconds_add_up_to_the_whole_session(clock, records):
-    meter = Meter(records, lambda: clock.reading)
+    meter = UsageMeter(records, lambda: clock.reading)
     for seconds in (1, 0.75, 0.5, 20, 1, 10, 0.5):
         clock.work(seconds, busy=seconds / 2, completions=1, generated=8, prompt=10)
-        meter.tick()
-    meter.tick(at_once=True)
+        meter.record()
+    meter.record(now=True)
     kept = list(records)
     assert [one.seconds for one in kept] == [2.25, 20, 11, 0.5]
     assert sum(one.busy for one in kept) == 16.875
@@ -79,8 +79,8 @@ def test_seconds_add_up_to_the_whole_session(clock, records):
 
 
 def test_the_device_is_the_one_that_computes(clock, records):
-    meter = Meter(records, lambda: clock.reading)
-    clock.reading = Reading("NVIDIA H200", 1, busy=8.0, completions=3, generated_tokens=40, prompt_tokens=500)
+    meter = UsageMeter(records, lambda: clock.reading)
+    clock.reading = EngineUsage("NVIDIA H200", 1, busy=8.0, completions=3, generated_tokens=40, prompt_tokens=500)
     clock.now += 10
-    meter.tick()
-    assert list(records) == [Effort(10.0, 1.0, "NVIDIA H200", 1, 0, 0, 0)]
+    meter.record()
+    assert list(records) == [Usage(10.0, 1.0, "NVIDIA H200", 1, 0, 0, 0)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.errors import EvaluationError
-from mada.evaluation.grid import MEASURES, Grid, place_of
+from mada.evaluation.grid import MEASURES, Grid, score_key
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 
@@ -82,7 +82,7 @@ def test_a_family_is_the_mean_of_its_members_on_every_question():
     assert [one.name for one in grid.members_of(FAMILY)] == ["first", "second"]
     assert [one.name for one in grid.members_of(FIRST)] == ["first"]
     assert len(list(grid.scores_of(FAMILY))) == 12
-    assert {place_of(one) for one in grid.scores_of(FAMILY)} == set(grid.scores)
+    assert {score_key(one) for one in grid.scores_of(FAMILY)} == set(grid.scores)
     assert {one.system for one in grid.scores_of(SECOND)} == {"second"}
 
 

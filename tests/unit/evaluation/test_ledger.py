@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from mada.debate.verdict import decide
 from mada.evaluation.grid import Grid
-from mada.evaluation.ledger import SOURCES, Ledger, Outcome, Taken, Transitions, ledger_of
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
-from mada.evaluation.summary import summary_of
+from mada.evaluation.summary import summarize
+from mada.evaluation.transitions import (
+    SOURCES,
+    DebateTransitions,
+    Outcome,
+    SourceShare,
+    Transitions,
+    debate_transitions,
+)
 
 
 def planned(name="debate", *, generators=3, critics=("c1", "c2"), rounds=3, **others):
@@ -49,8 +56,8 @@ def grid_of(scores, *systems):
     return Grid.of(scores, EvaluationPlan(systems=systems, reference=systems[0].name))
 
 
-def kept(system, *scores) -> Ledger:
-    ledger = ledger_of(grid_of(scores, system), system)
+def kept(system, *scores) -> DebateTransitions:
+    ledger = debate_transitions(grid_of(scores, system), system)
     assert ledger is not None
     return ledger
 
@@ -64,7 +71,7 @@ A, B1, B2 = ("a", 0, "a1"), ("b", 0, "b1"), ("b", 0, "b2")
 
 
 @pytest.fixture(scope="module")
-def three_rounds() -> Ledger:
+def three_rounds() -> DebateTransitions:
     """Three generators, two critics, three rounds."""
     debate = planned()
     return kept(
@@ -116,7 +123,7 @@ def test_outcomes_by_the_seat_of_the_only_right_generator(three_rounds):
 
 
 def test_where_answers_are_from(three_rounds):
-    assert {source: astuple(taken) for source, taken in three_rounds.copying.items()} == {
+    assert {source: astuple(taken) for source, taken in three_rounds.sources.items()} == {
         # a1: c1 in round 3, right; b1: c1 in round 3, wrong.
         "majority": shares(3 / 16, 2 / 3),
         # a1: both in round 2, right; b1: c1 in round 2, wrong.
@@ -126,7 +133,7 @@ def test_where_answers_are_from(three_rounds):
         # b1: c2 in round 2; b2: both in round 2.
         "none": shares(3 / 16, 0),
     }
-    assert {source: astuple(taken) for source, taken in three_rounds.copying_by_critic["c1"].items()} == {
+    assert {source: astuple(taken) for source, taken in three_rounds.sources_by_critic["c1"].items()} == {
         "majority": shares(3 / 8, 2 / 3),
         "minority": shares(3 / 8, 2 / 3),
         "new": shares(1 / 8, 1),
@@ -137,11 +144,11 @@ def test_where_answers_are_from(three_rounds):
 def test_what_never_happens_has_no_accuracy():
     debate = planned(generators=1, critics=("c1",), rounds=2)
     ledger = kept(debate, score(debate, A, ["4"], ["4"]))
-    assert ledger.copying == {
-        "majority": Taken(1, 1),
-        "minority": Taken(0, None),
-        "new": Taken(0, None),
-        "none": Taken(0, None),
+    assert ledger.sources == {
+        "majority": SourceShare(1, 1),
+        "minority": SourceShare(0, None),
+        "new": SourceShare(0, None),
+        "none": SourceShare(0, None),
     }
     assert ledger.votes == (ledger.overall,) == (Transitions(1, 0, 0, 0),)
     assert ledger.by_right == (Outcome(0, 0, None, None), Outcome(1, 1, 1, 1))
@@ -158,14 +165,14 @@ def test_accuracies_given_something_weigh_benchmarks_equally():
     # `a` 1, `b` (0 + 1/2)/2; the vote of b2 is 4 by the alphabet.
     assert ledger.by_right[0] == Outcome(3, 1, 5 / 8, 3 / 4)
     # New answers: `a` all, right; of `b` one half, of which one half is right.
-    assert ledger.copying["new"] == Taken(3 / 4, 5 / 6)
+    assert ledger.sources["new"] == SourceShare(3 / 4, 5 / 6)
 
 
 def test_answers_that_are_spelled_differently_vote_together():
     debate = planned(generators=5, critics=("c1",), rounds=2)
     ledger = kept(debate, score(debate, A, ["5", "5", "4", "4.0", "04"], ["4.00"]))
     assert ledger.overall == Transitions(1, 0, 0, 0)
-    assert ledger.copying["majority"] == Taken(1, 1)
+    assert ledger.sources["majority"] == SourceShare(1, 1)
 
 
 def test_an_answer_is_right_by_its_spelling_not_by_its_group():
@@ -179,15 +186,15 @@ def test_an_answer_is_right_by_its_spelling_not_by_its_group():
     )
     ledger = kept(debate, mixed)
     assert ledger.overall == Transitions(0, 0, 1, 0)
-    assert ledger.copying["majority"] == Taken(1, 1)
+    assert ledger.sources["majority"] == SourceShare(1, 1)
 
 
 def test_an_agent_in_several_seats_is_one_critic():
     debate = planned(generators=1, critics=("c", "c", "d"), rounds=2)
     ledger = kept(debate, score(debate, A, ["5"], ["4", "5", "4"]))
     assert ledger.turns == {"c": Transitions(0, 0, 1 / 2, 1 / 2), "d": Transitions(0, 0, 1, 0)}
-    assert ledger.copying_by_critic["c"]["majority"] == Taken(1 / 2, 0)
-    assert astuple(ledger.copying["majority"]) == shares(1 / 3, 0)
+    assert ledger.sources_by_critic["c"]["majority"] == SourceShare(1 / 2, 0)
+    assert astuple(ledger.sources["majority"]) == shares(1 / 3, 0)
 
 
 def test_a_family_has_the_ledger_of_all_its_members():
@@ -195,12 +202,12 @@ def test_a_family_has_the_ledger_of_all_its_members():
     two = planned("two", generators=1, critics=("c2",), rounds=2)
     family = PlannedSystem(name="family", title="Family", members=("one", "two"))
     grid = grid_of([score(one, A, ["5"], ["4"]), score(two, A, ["4"], ["5"])], one, two, family)
-    ledger = ledger_of(grid, family)
+    ledger = debate_transitions(grid, family)
     assert ledger is not None
     assert ledger.overall == Transitions(0, 1 / 2, 1 / 2, 0)
     # A critic has the turns of the members that it sits in.
     assert ledger.turns == {"c1": Transitions(0, 0, 1, 0), "c2": Transitions(0, 1, 0, 0)}
-    assert ledger.copying["new"] == Taken(1, 1 / 2)
+    assert ledger.sources["new"] == SourceShare(1, 1 / 2)
     assert ledger.by_right == (Outcome(1, 1 / 2, 1, 1), Outcome(1, 1 / 2, 0, 0))
 
 
@@ -209,12 +216,12 @@ def test_a_family_of_short_and_long_debates_has_the_steps_of_the_short():
     long = planned("long", generators=1, critics=("c1",), rounds=3)
     family = PlannedSystem(name="family", title="Family", members=("short", "long"))
     grid = grid_of([score(short, A, ["5"], ["4"]), score(long, A, ["5"], ["5"], ["4"])], short, long, family)
-    ledger = ledger_of(grid, family)
+    ledger = debate_transitions(grid, family)
     assert ledger is not None
     assert ledger.votes == (Transitions(0, 0, 1 / 2, 1 / 2),)
     assert ledger.overall == Transitions(0, 0, 1, 0)
     # Both questions weigh the same, so the one turn about the first counts as much as the two about the second.
-    assert ledger.copying["majority"] == Taken(1 / 4, 0)
+    assert ledger.sources["majority"] == SourceShare(1 / 4, 0)
     assert ledger.turns == {"c1": Transitions(0, 0, 3 / 4, 1 / 4)}
 
 
@@ -223,11 +230,11 @@ def test_no_ledger_without_a_second_round_but_one_for_judges():
     family = PlannedSystem(name="family", title="Family", members=("single", "judge"))
     first = ["4", "5", "5"]
     grid = grid_of([score(single, A, first), score(judge, A, first, ["4"])], single, judge, family)
-    assert ledger_of(grid, single) is None
-    assert ledger_of(grid, family) is None
-    ledger = ledger_of(grid, judge)
+    assert debate_transitions(grid, single) is None
+    assert debate_transitions(grid, family) is None
+    ledger = debate_transitions(grid, judge)
     assert ledger is not None
-    assert ledger.copying["minority"] == Taken(1, 1)
+    assert ledger.sources["minority"] == SourceShare(1, 1)
 
 
 ANSWERS = st.sampled_from(["4", "4.0", "5", "6", None])
@@ -241,7 +248,7 @@ def test_what_holds_for_every_ledger(debates):
     places = [(benchmark, seed, problem) for benchmark, _, problem in (A, B1, B2) for seed in (0, 1)]
     scores = [score(debate, place, *rounds) for place, rounds in zip(places, debates, strict=True)]
     grid = grid_of(scores, debate)
-    ledger, [summary] = ledger_of(grid, debate), summary_of(grid).systems
+    ledger, [summary] = debate_transitions(grid, debate), summarize(grid).systems
     assert ledger is not None
     for transitions in (*ledger.votes, ledger.overall, *ledger.turns.values()):
         assert sum(astuple(transitions)) == pytest.approx(1)
@@ -266,11 +273,11 @@ def test_what_holds_for_every_ledger(debates):
         parts = [one.share * (getattr(one, value) or 0) for one in ledger.by_seat]
         assert sum(parts) == pytest.approx(alone.share * (getattr(alone, value) or 0))
 
-    for copying in (ledger.copying, *ledger.copying_by_critic.values()):
+    for copying in (ledger.sources, *ledger.sources_by_critic.values()):
         assert tuple(copying) == SOURCES
         assert sum(taken.share for taken in copying.values()) == pytest.approx(1)
         assert not copying["none"].accuracy
     spoken = grid.average(debate, lambda score: (score.accuracy_of_round(1) + score.accuracy_of_round(2)) / 2)
-    assert sum(taken.share * (taken.accuracy or 0) for taken in ledger.copying.values()) == pytest.approx(spoken)
+    assert sum(taken.share * (taken.accuracy or 0) for taken in ledger.sources.values()) == pytest.approx(spoken)
     right = [one.right_to_right + one.wrong_to_right for one in ledger.turns.values()]
     assert sum(right) / len(right) == pytest.approx(spoken)

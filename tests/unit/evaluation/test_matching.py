@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.errors import EvaluationError
-from mada.evaluation.kinds import judged, vote_of
-from mada.evaluation.matching import BudgetLedger, blocks
+from mada.evaluation.budgets import Budgets, blocks
 from mada.evaluation.plan import Match
 from mada.evaluation.scores import Score
+from mada.evaluation.systems import llm_judge, majority_vote
 
 
 def score(system, agents, tokens, prompts=None, *, benchmark="b"):
@@ -36,14 +36,14 @@ def score(system, agents, tokens, prompts=None, *, benchmark="b"):
 
 
 def ledger(*scores, price=None):
-    made = BudgetLedger(price)
+    made = Budgets(price)
     for one in scores:
         made.add(one)
     return made
 
 
 def matched(*agents, match: Match = "tokens"):
-    return vote_of("matched", "Matched", agents, matched_to="debate", match=match)
+    return majority_vote("matched", "Matched", agents, matched_to="debate", match=match)
 
 
 def sizes(known, system, count=4, *, benchmark="b"):
@@ -51,7 +51,7 @@ def sizes(known, system, count=4, *, benchmark="b"):
     return list(known.sizes(system, benchmark, range(count), of=1000).values())
 
 
-JUDGE = judged("judge", "Judge", ["g"], judge="j", matched_to="debate")
+JUDGE = llm_judge("judge", "Judge", ["g"], judge="j", matched_to="debate")
 DEBATE = [
     score("debate", [["g", "h"], ["c"]], [[100, 300], [600]], [[40, 50], [400]]),
     score("debate", [["g", "h"], ["c"]], [[200, 200], [1000]], [[60, 50], [600]]),
@@ -145,7 +145,7 @@ def test_there_is_always_one_sample_whatever_it_costs():
         (matched("g", "stranger"), "b"),
         (matched("c"), "b"),  # only ever a critic
         (matched("g"), "elsewhere"),
-        (vote_of("matched", "Matched", ["g"], matched_to="nobody"), "b"),
+        (majority_vote("matched", "Matched", ["g"], matched_to="nobody"), "b"),
         (matched("g", match="cost"), "b"),  # and no price
     ],
 )
@@ -174,7 +174,7 @@ def test_a_prompt_that_seats_of_one_agent_share_is_paid_once_by_the_target_too()
     shared = score("debate", [["g"] * 3, ["g"] * 2], [[100] * 3, [100] * 2], [[40] * 3, [300] * 2])
     apart = score("debate", [["g", "h", "i"], ["j", "k"]], [[100] * 3, [100] * 2], [[40] * 3, [300] * 2])
     own = score("single", [["v"]], [[1]], [[0]])
-    vote = vote_of("matched", "Matched", ["v"], matched_to="debate", match="cost")
+    vote = majority_vote("matched", "Matched", ["v"], matched_to="debate", match="cost")
     assert sizes(ledger(shared, own, price=1.0), vote, 1) == [500 + 40 + 300]
     assert sizes(ledger(apart, own, price=1.0), vote, 1) == [500 + 3 * 40 + 2 * 300]
 
@@ -215,8 +215,8 @@ def _lengths(seed):
         matched("a", "b", "c"),
         matched("a"),
         matched("a", "b", "c", match="cost"),
-        judged("matched", "Judge", ["a", "b", "c"], judge="j", matched_to="debate"),
-        judged("matched", "Judge", ["a", "b", "c"], judge="j", matched_to="debate", match="cost"),
+        llm_judge("matched", "Judge", ["a", "b", "c"], judge="j", matched_to="debate"),
+        llm_judge("matched", "Judge", ["a", "b", "c"], judge="j", matched_to="debate", match="cost"),
     ],
 )
 def test_ragged_lengths_meet_the_budget_within_one_percent(system, seed):

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 from mada.debate.prompts import Prompts, fit_debate_prompt
 from mada.debate.transcript import Debate, Response, Turn, Verdict, Votes
 from mada.errors import RunError
-from mada.evaluation.packed_debate import pack_debate, unpack_debate
-from mada.evaluation.scores import Transcript
+from mada.evaluation.scores import Transcript, pack_debate, unpack_debate
 from mada.run import Records, StoredRecords
 from mada.seeds import rng
 

@@ -82,7 +82,7 @@ def test_a_problem_with_another_question_or_answer_is_named():
 
 def test_families_are_shown_and_not_held():
     plan = EvaluationPlan.of(SYSTEMS, reference="single")
-    assert [system.name for system in plan.held] == ["single", "vote", "debate", "matched"]
+    assert [system.name for system in plan.evaluated_systems] == ["single", "vote", "debate", "matched"]
     assert list(plan.members_of(FAMILY)) == ["single", "vote"]
     assert list(plan.members_of(VOTE)) == ["vote"]
 
@@ -154,4 +154,4 @@ def test_a_matched_system_needs_to_know_how_long_its_samples_are():
     with pytest.raises(EvaluationError, match="add a system of fixed size with d among its generators"):
         EvaluationPlan.of([debate, vote], reference="debate")
     single = PlannedSystem(name="single", title="Single", generators=("d",))
-    assert EvaluationPlan.of([debate, vote, single], reference="debate").chosen == debate
+    assert EvaluationPlan.of([debate, vote, single], reference="debate").reference_system == debate

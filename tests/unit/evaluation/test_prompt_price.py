@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mada.errors import EvaluationError
-from mada.evaluation.prompt_price import measure_prompt_price
+from mada.evaluation.budgets import measure_prompt_price
 from mada.models.engines import Completion, EngineStatistics
 
 

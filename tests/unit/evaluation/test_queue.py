@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-import mada.evaluation.matching
+import mada.evaluation.budgets
 import mada.run.manifest
 from mada.debate.prompts import WindowError
 from mada.debate.transcript import Response, Turn
 from mada.errors import EngineError, EvaluationError, RunError, UnansweredError
-from mada.evaluation.effort import Meter
-from mada.evaluation.kinds import agents_alone, debate_of, judged, vote_of
+from mada.evaluation.costs import UsageMeter
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.queue import Queue
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
+from mada.evaluation.systems import debate_system, llm_judge, majority_vote, single_agents
 from mada.problems import Problem
 from mada.run import Records, Run
 from mada.seeds import seed_for
@@ -36,15 +36,15 @@ def problems(*numbers):
 PROBLEMS = {"small": problems(0, 1), "large": problems(0, 1, 2)}
 SEEDS = 2
 TOKENS = {"g": 150, "h": 250, "c": 475}
-SINGLE = agents_alone("single", "Single", ["g"])
-DEBATE = debate_of("debate", "Debate", ["g", "h"], critics=["c"], rounds=2)
-VOTE = vote_of("vote", "Vote", ["g", "h"], samples=3)
-HIDDEN = debate_of("hidden", "Hidden", ["h"], critics=["c"], rounds=2).model_copy(
+SINGLE = single_agents("single", "Single", ["g"])
+DEBATE = debate_system("debate", "Debate", ["g", "h"], critics=["c"], rounds=2)
+VOTE = majority_vote("vote", "Vote", ["g", "h"], samples=3)
+HIDDEN = debate_system("hidden", "Hidden", ["h"], critics=["c"], rounds=2).model_copy(
     update={"shown": False, "draws": (1,)}
 )
 FAMILY = PlannedSystem(name="family", title="Family", members=("hidden",))
-MATCHED = vote_of("matched", "Matched", ["g"], matched_to="debate")
-JUDGE = judged("judge", "Judge", ["g"], judge="g as judge", matched_to="debate")
+MATCHED = majority_vote("matched", "Matched", ["g"], matched_to="debate")
+JUDGE = llm_judge("judge", "Judge", ["g"], judge="g as judge", matched_to="debate")
 # In the plan the matched ones stand first, and are held last all the same.
 PLAN = EvaluationPlan.of([MATCHED, JUDGE, SINGLE, DEBATE, VOTE, FAMILY, HIDDEN], reference="debate")
 QUESTIONS = SEEDS * 5
@@ -76,11 +76,11 @@ class Speaker:
         return Turn(self.name, "prompt", 10, Response("", said, tokens))
 
 
-class Ticks(Meter):
+class Ticks(UsageMeter):
     def __init__(self):
         self.count = 0
 
-    def tick(self, *, at_once=False):
+    def record(self, *, now=False):
         self.count += 1
 
 
@@ -104,9 +104,10 @@ class Session:
                 progressed=lambda done, of, note: self.progress.append((done, of, note)),
                 fail_on_error=fail_on_error,
             )
-            seat = self.speakers.__getitem__
             more = {"at_once": at_once, "meter": self.meter, "prompt_price": prompt_price}
-            asyncio.run(queue.hold(systems or self.plan.held, seat=seat, **more))
+            asyncio.run(
+                queue.run(systems or self.plan.evaluated_systems, agent_named=self.speakers.__getitem__, **more)
+            )
         return self
 
     @property
@@ -204,7 +205,7 @@ def test_matched_systems_come_last_and_meet_the_tokens_of_their_target(session):
         assert abs(tokens["debate"] - tokens["judge"]) <= TOKENS["g"] / 2
 
 
-ROTATED = vote_of("rotated", "Rotated", ["g", "h"], matched_to="debate")
+ROTATED = majority_vote("rotated", "Rotated", ["g", "h"], matched_to="debate")
 
 
 def test_who_begins_goes_by_the_question_and_samples_stay_shared(session):
@@ -267,7 +268,7 @@ def test_no_order_and_no_kill_changes_how_many_samples_there_are(session):
 
 
 def test_after_its_pilot_a_judge_has_as_many_samples_as_its_own_replies_leave(session, monkeypatch):
-    monkeypatch.setattr(mada.evaluation.matching, "PILOT", 1)
+    monkeypatch.setattr(mada.evaluation.budgets, "PILOT", 1)
     held = session().hold()
     sizes = {
         benchmark: [len(one.agents[0]) for one in by_question(held.scores) if place(one)[:2] == ("judge", benchmark)]
@@ -281,7 +282,7 @@ def test_after_its_pilot_a_judge_has_as_many_samples_as_its_own_replies_leave(se
 def test_cost_takes_prompts_into_account(session):
     """A debate has 875 tokens and reads a prompt of 10 for each of three agents; a vote of g reads one."""
     plan = EvaluationPlan.of(
-        [SINGLE, DEBATE, vote_of("vote", "Vote", ["g"], matched_to="debate", match="cost")], reference="debate"
+        [SINGLE, DEBATE, majority_vote("vote", "Vote", ["g"], matched_to="debate", match="cost")], reference="debate"
     )
     for price, of_large in ((0.0, [6, 6, 6, 5, 6, 6]), (15.0, [8, 8, 8, 7, 8, 8])):
         # 875 + 3 × 150 = 1,325, less 150 for the vote's prompt: 1,175 / 150 = 7.83.
@@ -295,7 +296,7 @@ def test_cost_takes_prompts_into_account(session):
 def test_a_system_comes_to_its_answer_by_its_own_rule(session):
     """A judge and a critic that insist on an answer that nobody gave: the critic's counts, the judge's does not."""
     plan = EvaluationPlan.of(
-        [DEBATE, judged("judge", "Judge", ["g", "h"], judge="g as judge", samples=3)], reference="debate"
+        [DEBATE, llm_judge("judge", "Judge", ["g", "h"], judge="g as judge", samples=3)], reference="debate"
     )
     stubborn = [Speaker("c", insists_on="4"), Speaker("g as judge", insists_on="99")]
     held = session(plan=plan, speakers=stubborn).hold()
@@ -449,7 +450,7 @@ def test_progress_counts_all_systems_and_says_how_right_the_reference_is(session
 def test_what_is_missing_is_in_the_order_of_seeds_and_numbered_over_them(tmp_path, grader):
     with Run.open(tmp_path / "run", Recipe()) as run:
         queue = Queue(run, PLAN, PROBLEMS, seeds=SEEDS, grader=grader, progressed=lambda *_: None)
-        items = queue.missing(DEBATE)
+        items = queue.pending(DEBATE)
     assert [(item.benchmark, item.seed, item.problem.id, item.number) for item in items] == [
         ("small", 0, "p0", 0),
         ("small", 0, "p1", 1),

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from mada.evaluation.samples import Sample, Sampled, SampleStore, open_samples
-from mada.evaluation.sharing import Wish
+from mada.evaluation.sample_cache import Sample, SampleCounts, SampleKey, SampleStore, open_samples
 from mada.models.engines import Completion, Sampling
 from mada.run import Records, Run, StoredRecords
 
 SAMPLING = Sampling(max_tokens=8, temperature=0.5, top_p=0.75, top_k=20, stop_tokens=(2,), seed=3)
-WISH = Wish("a", (1, 2), SAMPLING, 1)
+WISH = SampleKey("a", (1, 2), SAMPLING, 1)
 SPEAKERS = {None: "model", "a": "model with a", "b": "model with b"}
 FIRST = Completion((5, 151_936, 2), (-0.5, -1.25, -0.001953125), "end")
 SECOND = Completion((4_294_967_295,), (-17.5,), "length")
@@ -228,7 +227,7 @@ def test_a_file_that_is_damaged_at_its_end_loses_only_what_is_damaged(tmp_path):
         memory(open_samples(run)).keep(WISH, [FIRST])
     path = tmp_path / "run" / "records" / "samples.jsonl"
     path.write_bytes(path.read_bytes() + b"\xff\x00\n" * 3)
-    assert Sampled.of(StoredRecords(path, Sample)) == Sampled(1, 3)
+    assert SampleCounts.of(StoredRecords(path, Sample)) == SampleCounts(1, 3)
     with Run.open(tmp_path / "run", Recipe()) as run:
         samples = open_samples(run)
         assert memory(samples).find(WISH) == [FIRST]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mada.errors import EngineError
-from mada.evaluation.sharing import ForgetfulMemory, SharingEngine, Wish
+from mada.evaluation.sample_cache import CachingEngine, InMemoryCache, SampleKey
 from mada.models.engines import ScriptedEngine
 from mada.models.engines.engine import Completion, Sampling
 
@@ -20,7 +20,7 @@ def spelled(request):
 def test_equal_requests_are_sampled_once_whether_together_or_later():
     async def ask():
         below = ScriptedEngine(spelled)
-        engine = SharingEngine(below)
+        engine = CachingEngine(below)
         together = await asyncio.gather(*(engine.sample("a", [1, 2], SAMPLING, n=2) for _ in range(3)))
         later = await engine.sample("a", (1, 2), SAMPLING, n=2)
         return below, engine, [*together, later]
@@ -43,7 +43,7 @@ def test_equal_requests_are_sampled_once_whether_together_or_later():
 )
 def test_requests_that_differ_anywhere_are_not_shared(other):
     async def ask():
-        engine = SharingEngine(ScriptedEngine(spelled))
+        engine = CachingEngine(ScriptedEngine(spelled))
         await engine.sample("a", [1, 2], SAMPLING)
         agent, ids, sampling, n = other
         await engine.sample(agent, ids, sampling, n=n)
@@ -55,7 +55,7 @@ def test_requests_that_differ_anywhere_are_not_shared(other):
 
 def test_a_caller_cannot_change_what_the_next_one_gets():
     async def ask():
-        engine = SharingEngine(ScriptedEngine(spelled))
+        engine = CachingEngine(ScriptedEngine(spelled))
         (await engine.sample("a", [1], SAMPLING)).clear()
         return await engine.sample("a", [1], SAMPLING)
 
@@ -95,7 +95,7 @@ async def cancelled(*tasks):
 def test_one_callers_end_does_not_reach_the_others():
     async def ask():
         gate = Gate()
-        engine = SharingEngine(ScriptedEngine(gate))
+        engine = CachingEngine(ScriptedEngine(gate))
         first, second, third = await started(engine, 3)
         assert await cancelled(first, third) == [True, True]
         assert gate.cancelled == 0
@@ -109,7 +109,7 @@ def test_one_callers_end_does_not_reach_the_others():
 def test_what_all_callers_gave_up_is_given_up_and_can_be_asked_for_again():
     async def ask():
         gate = Gate()
-        engine = SharingEngine(ScriptedEngine(gate))
+        engine = CachingEngine(ScriptedEngine(gate))
         assert await cancelled(*await started(engine, 2)) == [True, True]
         assert gate.cancelled == 1
         gate.open.set()
@@ -122,7 +122,7 @@ def test_what_all_callers_gave_up_is_given_up_and_can_be_asked_for_again():
 def test_who_asks_while_an_equal_request_is_being_given_up_gets_a_new_one():
     async def ask():
         gate = Gate()
-        engine = SharingEngine(ScriptedEngine(gate))
+        engine = CachingEngine(ScriptedEngine(gate))
         [first] = await started(engine, 1)
         first.cancel()
         [second] = await started(engine, 1)
@@ -144,7 +144,7 @@ def test_a_failure_reaches_all_who_wait_and_is_not_remembered():
         return [7]
 
     async def ask():
-        engine = SharingEngine(ScriptedEngine(script))
+        engine = CachingEngine(ScriptedEngine(script))
         results = await asyncio.gather(*(engine.sample("a", [1], SAMPLING) for _ in range(2)), return_exceptions=True)
         assert [str(result) for result in results] == ["too long"] * 2
         assert len(await engine.sample("a", [1], SAMPLING)) == 1
@@ -163,7 +163,7 @@ def test_closing_gives_up_what_is_under_way_and_leaves_the_engine_below_open():
     async def ask():
         gate = Gate()
         below = Below(gate)
-        engine = SharingEngine(below)
+        engine = CachingEngine(below)
         [task] = await started(engine, 1)
         await engine.close()
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
@@ -188,14 +188,14 @@ class Notebook:
         self.known[wish] = list(completions)
 
 
-WISH = Wish("a", (1, 2), SAMPLING, 2)
+WISH = SampleKey("a", (1, 2), SAMPLING, 2)
 
 
 def test_the_memory_is_asked_first_and_told_afterwards():
     async def ask():
         memory = Notebook()
         below = ScriptedEngine(lambda request: memory.notes.append("sample") or [7, request.index])
-        engine = SharingEngine(below, memory)
+        engine = CachingEngine(below, memory)
         first = await engine.sample("a", [1, 2], SAMPLING, n=2)
         assert memory.notes == [("find", WISH), "sample", "sample", ("keep", WISH)]
         assert memory.known == {WISH: first}
@@ -213,7 +213,7 @@ def test_what_the_memory_holds_is_never_sampled():
     async def ask():
         memory = Notebook({WISH: [*known]})
         below = ScriptedEngine(spelled)
-        engine = SharingEngine(below, memory)
+        engine = CachingEngine(below, memory)
         found = await engine.sample("a", [1, 2], SAMPLING, n=2)
         assert found == known
         found.clear()
@@ -225,9 +225,9 @@ def test_what_the_memory_holds_is_never_sampled():
 
 def test_engines_can_share_a_memory():
     async def ask():
-        memory, below = ForgetfulMemory(), ScriptedEngine(spelled)
-        first = await SharingEngine(below, memory).sample("a", [1, 2], SAMPLING)
-        assert await SharingEngine(below, memory).sample("a", [1, 2], SAMPLING) == first
+        memory, below = InMemoryCache(), ScriptedEngine(spelled)
+        first = await CachingEngine(below, memory).sample("a", [1, 2], SAMPLING)
+        assert await CachingEngine(below, memory).sample("a", [1, 2], SAMPLING) == first
         assert len(below.requests) == 1
 
     asyncio.run(ask())
@@ -236,7 +236,7 @@ def test_engines_can_share_a_memory():
 def test_who_asks_when_a_sample_is_under_way_waits_for_it_and_it_is_kept_once():
     async def ask():
         memory, gate = Notebook(), Gate()
-        engine = SharingEngine(ScriptedEngine(gate), memory)
+        engine = CachingEngine(ScriptedEngine(gate), memory)
         tasks = await started(engine, 3)
         gate.open.set()
         await asyncio.gather(*tasks)
@@ -251,10 +251,10 @@ def test_neither_failures_nor_what_was_given_up_is_kept():
 
     async def ask():
         memory, gate = Notebook(), Gate()
-        failed = SharingEngine(ScriptedEngine(failing), memory)
+        failed = CachingEngine(ScriptedEngine(failing), memory)
         with pytest.raises(EngineError, match="too long"):
             await failed.sample("a", [1], SAMPLING)
-        await cancelled(*await started(SharingEngine(ScriptedEngine(gate), memory), 1))
+        await cancelled(*await started(CachingEngine(ScriptedEngine(gate), memory), 1))
         assert memory.known == {}
         assert [what for what, _ in memory.notes] == ["find", "find"]
 

@@ -10,7 +10,7 @@ from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.evaluation.statistics import Estimate, welch
-from mada.evaluation.summary import summarize, summary_of
+from mada.evaluation.summary import summarize
 
 BASE = PlannedSystem(name="base", title="Base", generators=("g",))
 DEBATE = PlannedSystem(name="debate", title="Debate", generators=("g",) * 2, critics=("c",) * 2, rounds=2)
@@ -81,7 +81,7 @@ def numbers(estimate):
 
 
 def test_a_summary_by_hand():
-    summary = summarize(reversed(tiny()), PLAN)
+    summary = summarize(Grid.of(reversed(tiny()), PLAN))
     base, debate, voting = summary.systems
     assert summary.benchmarks == {"large": 2, "small": 1}
     assert summary.seeds == (0, 1)
@@ -128,7 +128,7 @@ def test_a_summary_by_hand():
 def test_calls_of_a_matched_system_are_a_mean():
     plan = EvaluationPlan(systems=(BASE,), reference="base")
     scores = [score("base", *place, 0, of=1 if place[0] == "small" else 4) for place in PLACES]
-    [summary] = summarize(scores, plan).systems
+    [summary] = summarize(Grid.of(scores, plan)).systems
     assert summary.calls == pytest.approx(2.5)
 
 
@@ -143,7 +143,7 @@ def test_a_family_is_shown_as_the_mean_of_its_members_who_are_not():
     scores = [one for one in tiny() if one.system != "voting"]
     # The other member is right nowhere and damages everything.
     others = [score("other", *place, 0, first=True, rounds=2, tokens=((0, 0), (0, 5))) for place in PLACES]
-    summary = summarize([*scores, *others], plan)
+    summary = summarize(Grid.of([*scores, *others], plan))
     assert [one.system.name for one in summary.systems] == ["base", "family"]
     one = summary.systems[1]
     assert one.mean.seed_averages == pytest.approx((0.625 / 2, 0.75 / 2))
@@ -159,13 +159,13 @@ def test_only_what_debates_can_improve_or_damage(rule):
     judge = DEBATE.model_copy(update={"rule": rule})
     scores = [one for one in tiny() if one.system != "voting"]
     plan = EvaluationPlan(systems=(BASE, judge, family(BASE, judge)), reference="base")
-    assert [one.improves for one in summarize(scores, plan).systems] == [None] * 3
+    assert [one.improves for one in summarize(Grid.of(scores, plan)).systems] == [None] * 3
     # One member that does not debate leaves its family without either.
     plan = EvaluationPlan(systems=(BASE, DEBATE, family(BASE, DEBATE)), reference="base")
-    assert [one.damages for one in summarize(scores, plan).systems] == [None, pytest.approx(0.125), None]
+    assert [one.damages for one in summarize(Grid.of(scores, plan)).systems] == [None, pytest.approx(0.125), None]
 
 
 def test_scores_are_put_in_their_places_first():
-    assert summary_of(Grid.of(tiny(), PLAN)) == summarize(tiny(), PLAN)
+    assert summarize(Grid.of(tiny(), PLAN)) == summarize(Grid.of(tiny(), PLAN))
     with pytest.raises(EvaluationError, match="1 of the 6 scores of 'base' are missing"):
-        summarize(tiny()[1:], PLAN)
+        summarize(Grid.of(tiny()[1:], PLAN))

@@ -1,20 +1,67 @@
-"""Systems: their cost, and that systems with the same seats draw the same samples."""
+"""Kinds of systems, each as the table of shapes in `plan` says, and who shares samples with whom."""
 
 import asyncio
 from dataclasses import dataclass, field
 
 import pytest
 
-from mada.debate.protocol import DebateError
 from mada.debate.transcript import Response, Turn
 from mada.evaluation.plan import PlannedSystem
-from mada.evaluation.systems import System
+from mada.evaluation.queue import run_system
+from mada.evaluation.systems import best_of_n, debate_system, llm_judge, majority_vote, single_agents
 from mada.seeds import seed_for
+
+
+@pytest.mark.parametrize(
+    ("made", "fields"),
+    [
+        (single_agents("n", "T", ["a", "b"]), {"generators": ("a", "b")}),
+        (majority_vote("n", "T", ["a", "b"]), {"generators": ("a", "b"), "draws": (0, 1)}),
+        (
+            majority_vote("n", "T", ["a", "b"], samples=5),
+            {"generators": ("a", "b", "a", "b", "a"), "draws": (0, 1, 2, 3, 4)},
+        ),
+        (
+            majority_vote("n", "T", ["a", "b"], samples=1, weighted=True),
+            {"generators": ("a",), "draws": (0,), "rule": "weigh"},
+        ),
+        (
+            majority_vote("n", "T", ["a", "b"], matched_to="other", match="cost"),
+            {"generators": ("a", "b"), "matched_to": "other", "match": "cost"},
+        ),
+        (
+            llm_judge("n", "T", ["a"], judge="j", samples=2),
+            {"generators": ("a", "a"), "draws": (0, 1), "critics": ("j",), "rounds": 2, "rule": "pick"},
+        ),
+        (
+            llm_judge("n", "T", ["a"], judge="j", matched_to="other"),
+            {"generators": ("a",), "critics": ("j",), "rounds": 2, "rule": "pick", "matched_to": "other"},
+        ),
+        (
+            best_of_n("n", "T", ["a", "b"], critics=["c", "d"], samples=3),
+            {
+                "generators": ("a", "b", "a"),
+                "draws": (0, 1, 2),
+                "critics": ("c", "d"),
+                "rounds": 2,
+                "rule": "pick",
+            },
+        ),
+        (
+            debate_system("n", "T", ["a", "b"], critics=["c"], rounds=3),
+            {"generators": ("a", "b"), "critics": ("c",), "rounds": 3},
+        ),
+        (debate_system("n", "T", ["a", "b"], critics=["c"], rounds=1), {"generators": ("a", "b")}),
+    ],
+)
+def test_every_kind_has_its_shape_and_only_debates_of_rounds_are_debates(made, fields):
+    assert made == PlannedSystem(name="n", title="T", **fields)
+    assert made.is_debate == (made.rounds == 3)
 
 
 @dataclass
 class Speaker:
-    name: str = "speaker"
+    name: str
     seeds: list[int] = field(default_factory=list)
 
     async def answer(self, question, seen, *, seed):
@@ -22,62 +69,36 @@ class Speaker:
         return Turn(self.name, question, 1, Response("", None, 1))
 
 
-@pytest.mark.parametrize(
-    ("generators", "critics", "rounds", "calls"), [(1, 0, 1, 1), (5, 0, 1, 5), (3, 3, 2, 6), (3, 2, 3, 7), (3, 3, 1, 3)]
-)
-def test_calls_per_question(generators, critics, rounds, calls):
-    system = System("s", (Speaker(),) * generators, (Speaker(),) * critics, rounds)
-    assert system.calls == calls
-    debate = asyncio.run(system.debate("q", seed=0))
-    assert sum(len(one.turns) for one in debate.rounds) == calls
-
-
-def test_a_debate_without_critics_is_refused():
-    with pytest.raises(DebateError, match="no critics"):
-        System("s", (Speaker(),), rounds=2)
-
-
-def test_equal_seats_get_equal_seeds_in_every_system():
-    single, vote, debate = Speaker(), Speaker(), Speaker()
-    critic = Speaker()
-    asyncio.run(System("single", (single,)).debate("q", seed=4))
-    asyncio.run(System("vote", (vote,) * 3).debate("q", seed=4))
-    asyncio.run(System("debate", (debate,) * 3, (critic,) * 2, rounds=2).debate("q", seed=4))
-    assert single.seeds == vote.seeds[:1]
-    assert vote.seeds == debate.seeds
-    assert len({*vote.seeds, *critic.seeds}) == 5
-
-
-def test_a_planned_system_is_seated_by_name():
-    speakers = {name: Speaker(name) for name in ("g1", "g2", "c1")}
-    planned = PlannedSystem(
-        name="judged",
-        title="Judged",
-        generators=("g2", "g1", "g2"),
-        draws=(4, 0, 1),
-        critics=("c1",),
-        rounds=2,
-        rule="pick",
-    )
-    system = System.of(planned, seat=speakers.__getitem__)
-    assert (system.name, system.rounds, system.rule, system.draws) == ("judged", 2, "pick", (4, 0, 1))
-    assert [agent.name for agent in system.generators] == ["g2", "g1", "g2"]
-    assert [agent.name for agent in system.critics] == ["c1"]
-    debate = asyncio.run(system.debate("q", seed=7))
-    assert [[turn.agent for turn in one.turns] for one in debate.rounds] == [["g2", "g1", "g2"], ["c1"]]
-    assert speakers["g2"].seeds == [seed_for(7, "turn", 1, 4), seed_for(7, "turn", 1, 1)]
-    assert speakers["g1"].seeds == [seed_for(7, "turn", 1, 0)]
+def run(system):
+    """Debate once; return the names by round and the seeds that each agent was asked with."""
+    speakers = {name: Speaker(name) for name in system.agents}
+    debate = asyncio.run(run_system(system, "q", agent_named=speakers.__getitem__, seed=4))
     assert debate.verdict is None
+    names = [[turn.agent for turn in one.turns] for one in debate.rounds]
+    return names, {name: speaker.seeds for name, speaker in speakers.items()}
 
 
-def test_critics_who_never_speak_are_not_seated():
-    planned = PlannedSystem(name="s", title="S", generators=("g",), critics=("absent",))
-    system = System.of(planned, seat={"g": Speaker("g")}.__getitem__)
-    assert (system.critics, system.calls) == ((), 1)
+def test_agents_answer_in_their_seats_and_critics_of_one_round_do_not():
+    system = PlannedSystem(
+        name="s", title="S", generators=("g2", "g1", "g2"), draws=(4, 0, 1), critics=("c",), rounds=2, rule="pick"
+    )
+    names, seeds = run(system)
+    assert names == [["g2", "g1", "g2"], ["c"]]
+    assert seeds == {
+        "g2": [seed_for(4, "turn", 1, 4), seed_for(4, "turn", 1, 1)],
+        "g1": [seed_for(4, "turn", 1, 0)],
+        "c": [seed_for(4, "turn", 2, 0)],
+    }
+    assert run(system.model_copy(update={"rounds": 1}))[0] == [["g2", "g1", "g2"]]
 
 
-def test_a_system_of_fewer_agents_says_what_the_whole_team_says():
-    whole, alone = [Speaker("g1"), Speaker("g2")], Speaker("g2")
-    asyncio.run(System("team", tuple(whole)).debate("q", seed=3))
-    asyncio.run(System("alone", (alone,), draws=(1,)).debate("q", seed=3))
-    assert alone.seeds == whole[1].seeds != whole[0].seeds
+def test_systems_with_the_same_agents_in_the_same_seats_share_samples():
+    _, alone = run(single_agents("n", "T", ["g"]))
+    _, three = run(majority_vote("n", "T", ["g"], samples=3))
+    _, six = run(majority_vote("n", "T", ["g"], samples=6))
+    _, debate = run(debate_system("n", "T", ["g"] * 3, critics=["c"] * 2, rounds=2))
+    assert alone["g"] == three["g"][:1]
+    assert three["g"] == six["g"][:3] == debate["g"]
+    assert len({*debate["g"], *debate["c"]}) == 5
+    member = PlannedSystem(name="s", title="S", generators=("g",), draws=(1,))
+    assert run(member)[1]["g"] == three["g"][1:2]

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mada.errors import EvaluationError
-from mada.evaluation.grid import MEASURES, Grid, LeftOut, place_of
+from mada.evaluation.grid import MEASURES, Grid, Omitted, score_key
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.problems import Problem
@@ -71,17 +71,17 @@ def test_a_finished_evaluation_leaves_nothing_out():
 @pytest.mark.parametrize("problem", ["s1", "l1", "l2"])
 def test_one_answer_too_few_leaves_its_seed_out(system, problem):
     grid, left_out = Grid.of_finished(without((system, 3, problem)), PLAN)
-    assert left_out == LeftOut((3,))
+    assert left_out == Omitted((3,))
     assert grid is not None
     assert grid.seeds == (0, 7)
     assert grid.problems == {"small": ("s1",), "large": ("l1", "l2")}
     assert averages(grid) == [1, 1]
-    assert grid.scores == {place_of(one): one for one in SCORES if one.seed != 3}
+    assert grid.scores == {score_key(one): one for one in SCORES if one.seed != 3}
 
 
 def test_seeds_that_are_left_out_are_sorted_and_the_others_stay():
     grid, left_out = Grid.of_finished(without(("second", 7, "l1"), ("first", 0, "s1")), PLAN)
-    assert left_out == LeftOut((0, 7))
+    assert left_out == Omitted((0, 7))
     assert grid is not None
     assert grid.seeds == (3,)
     assert averages(grid) == [0]
@@ -98,7 +98,7 @@ def test_without_a_whole_seed_the_reference_decides_and_others_are_left_out():
     """The second system has not finished any seed, the first two of three."""
     gone = [*(("second", seed, "l2") for seed in SEEDS), ("first", 7, "s1")]
     grid, left_out = Grid.of_finished(without(*gone), PLAN)
-    assert left_out == LeftOut((7,), ("second",))
+    assert left_out == Omitted((7,), ("second",))
     assert str(left_out) == "seed 7 and system second"
     assert grid is not None
     assert grid.seeds == (0, 3)
@@ -112,7 +112,7 @@ def test_a_system_that_has_finished_all_seeds_of_the_reference_stays():
     third = [replace(one, system="third") for one in SCORES if one.system == "first"]
     begun = [*without(("second", 0, "l2"), ("second", 3, "l2"), ("second", 7, "l2")), *third]
     grid, left_out = Grid.of_finished(begun, plan)
-    assert left_out == LeftOut((), ("second",))
+    assert left_out == Omitted((), ("second",))
     assert grid is not None
     assert [system.name for system in grid.plan.systems] == ["first", "third"]
     assert grid.seeds == SEEDS
@@ -120,29 +120,29 @@ def test_a_system_that_has_finished_all_seeds_of_the_reference_stays():
 
 def test_a_system_that_has_finished_other_seeds_than_the_reference_is_left_out():
     grid, left_out = Grid.of_finished(without(("first", 7, "l1"), ("second", 0, "l2"), ("second", 3, "l2")), PLAN)
-    assert left_out == LeftOut((7,), ("second",))
+    assert left_out == Omitted((7,), ("second",))
     assert grid is not None
     assert (grid.seeds, [system.name for system in grid.plan.systems]) == ((0, 3), ["first"])
 
 
 def test_without_a_whole_seed_of_the_reference_there_is_no_grid():
-    assert Grid.of_finished([one for one in SCORES if one.system == "second"], PLAN) == (None, LeftOut(SEEDS))
+    assert Grid.of_finished([one for one in SCORES if one.system == "second"], PLAN) == (None, Omitted(SEEDS))
     begun = without(*(("first", seed, "l2") for seed in SEEDS))
-    assert Grid.of_finished(begun, PLAN) == (None, LeftOut(SEEDS))
+    assert Grid.of_finished(begun, PLAN) == (None, Omitted(SEEDS))
     both = EvaluationPlan(systems=PLAN.systems, reference="family", benchmarks=PLAN.benchmarks)
-    assert Grid.of_finished([one for one in SCORES if one.system == "first"], both) == (None, LeftOut(SEEDS))
+    assert Grid.of_finished([one for one in SCORES if one.system == "first"], both) == (None, Omitted(SEEDS))
 
 
 def test_a_benchmark_that_nobody_has_begun_makes_every_seed_unfinished():
     """Every system has the same questions so far, and half of the plan is missing."""
     small = [one for one in SCORES if one.benchmark == "small"]
-    assert Grid.of_finished(small, PLAN) == (None, LeftOut(SEEDS))
+    assert Grid.of_finished(small, PLAN) == (None, Omitted(SEEDS))
 
 
 def test_the_plan_knows_of_questions_that_nobody_has_begun():
     """The first seed looks whole after every question that all systems have answered; by the plan it is not."""
     begun = [one for one in SCORES if one.seed == 0 and one.problem != "l2"]
-    assert Grid.of_finished(begun, PLAN)[1] == LeftOut(), "without the number of problems nobody could tell"
+    assert Grid.of_finished(begun, PLAN)[1] == Omitted(), "without the number of problems nobody could tell"
     counted = PLAN.with_problems(
         {
             name: [Problem(question="?", answer="1", id=one, source="here") for one in ids]
@@ -150,10 +150,10 @@ def test_the_plan_knows_of_questions_that_nobody_has_begun():
         }
     )
     assert counted.problems == {"small": 1, "large": 2}
-    assert Grid.of_finished(begun, counted) == (None, LeftOut((0,)))
+    assert Grid.of_finished(begun, counted) == (None, Omitted((0,)))
     grid, left_out = Grid.of_finished([one for one in SCORES if one.seed == 0] + [SCORES[-1]], counted)
     assert grid is not None
-    assert (grid.seeds, left_out) == ((0,), LeftOut((7,)))
+    assert (grid.seeds, left_out) == ((0,), Omitted((7,)))
 
 
 def test_a_benchmark_that_the_plan_does_not_have_is_a_mistake():
@@ -165,7 +165,7 @@ def test_a_benchmark_that_the_plan_does_not_have_is_a_mistake():
 def test_a_question_met_with_one_seed_is_wanted_of_all():
     more = [score(system, "large", 7, "l3") for system in ("first", "second")]
     grid, left_out = Grid.of_finished([*SCORES, *more], PLAN)
-    assert left_out == LeftOut((0, 3))
+    assert left_out == Omitted((0, 3))
     assert grid is not None
     assert grid.problems["large"] == ("l1", "l2", "l3")
 
@@ -187,5 +187,5 @@ def test_left_out_are_exactly_the_seeds_with_gaps(gone):
     # Without a whole seed, the questions that are known are not all.
     assume(not begun <= with_gaps)
     grid, left_out = Grid.of_finished(kept, PLAN)
-    assert left_out == LeftOut(tuple(sorted(begun & with_gaps)))
+    assert left_out == Omitted(tuple(sorted(begun & with_gaps)))
     assert grid == Grid.of([one for one in SCORES if one.seed not in with_gaps], PLAN)

@@ -8,12 +8,13 @@ from functools import partial
 import pytest
 
 from mada.debate.transcript import Response, Turn
-from mada.evaluation.kinds import agents_alone, debate_of, vote_of
+from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan
+from mada.evaluation.queue import run_system
+from mada.evaluation.sample_cache import CachingEngine
 from mada.evaluation.scores import score_debate
-from mada.evaluation.sharing import SharingEngine
 from mada.evaluation.summary import summarize
-from mada.evaluation.systems import System
+from mada.evaluation.systems import debate_system, majority_vote, single_agents
 from mada.models.engines import ScriptedEngine
 from mada.models.engines.engine import Sampling
 from mada.problems import Problem
@@ -28,7 +29,7 @@ class Seat:
     """Asks an engine, which answers with one token: the number that it says."""
 
     name: str
-    engine: SharingEngine
+    engine: CachingEngine
 
     async def answer(self, question, seen, *, seed):
         prompt = [int(question.split()[1]), *(int(response.answer) for response in seen)]
@@ -47,9 +48,9 @@ def script(request):
 
 PLAN = EvaluationPlan.of(
     [
-        agents_alone("single", "single", ["first"]),
-        vote_of("vote", "vote", list(KNOWLEDGE)),
-        debate_of("debate", "debate", list(KNOWLEDGE), critics=["critic"] * 2, rounds=2),
+        single_agents("single", "single", ["first"]),
+        majority_vote("vote", "vote", list(KNOWLEDGE)),
+        debate_system("debate", "debate", list(KNOWLEDGE), critics=["critic"] * 2, rounds=2),
     ],
     reference="single",
 )
@@ -59,16 +60,18 @@ async def evaluated(grader):
     below, counts, scores = ScriptedEngine(script), Counter[str](), []
     for seed in (0, 1):
         for problem in PROBLEMS:
-            engine = SharingEngine(below)
+            engine = CachingEngine(below)
             seat = partial(Seat, engine=engine)
-            systems = [System.of(planned, seat=seat) for planned in PLAN.held]
-            held = await asyncio.gather(*(system.debate(problem.question, seed=seed) for system in systems))
-            for system, debate in zip(systems, held, strict=True):
+            systems = PLAN.evaluated_systems
+            debates = await asyncio.gather(
+                *(run_system(one, problem.question, agent_named=seat, seed=seed) for one in systems)
+            )
+            for system, debate in zip(systems, debates, strict=True):
                 where = {"system": system.name, "benchmark": "test", "seed": seed}
                 score, _ = await score_debate(debate, **where, problem=problem, grader=grader, rule=system.rule)
                 scores.append(score)
             counts.update(asked=engine.asked, sampled=engine.sampled)
-    return summarize(scores, PLAN), counts
+    return summarize(Grid.of(scores, PLAN)), counts
 
 
 def test_known_agents_get_the_accuracy_they_must_have(grader):

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from mada.agents import AgentSpec, DebateSettings, adapter_folder
 from mada.debate.prompts import Prompts
 from mada.errors import AdapterError, EvaluationError
-from mada.evaluation.kinds import agents_alone, best_by_critics, debate_of, judged, vote_of
+from mada.evaluation.systems import best_of_n, debate_system, llm_judge, majority_vote, single_agents
 from mada.pipeline.evaluations import evaluation_of_file, models_of
 from mada.problems import BENCHMARKS
 from mada.recipe import Recipe
@@ -63,16 +63,16 @@ def test_every_kind_becomes_the_system_of_that_kind():
     evaluation = evaluation_of_file(recipe(KINDS))
     plain = [system.model_copy(update={"parameters": None}) for system in evaluation.plan.systems]
     assert plain == [
-        agents_alone("single", "single: base", ["base"]),
-        agents_alone("mean", "mean of 2: base, other", ["base", "other"]),
-        vote_of("vote", "vote of 6: base", ["base"], samples=6),
-        vote_of("matched", "vote at debate's tokens: base, other", ["base", "other"], matched_to="debate"),
-        vote_of("weighted-vote", "weighted vote of 2: base", ["base", "base"], weighted=True),
-        vote_of("costly", "vote at debate's cost: base", ["base"], matched_to="debate", match="cost"),
-        judged("judge", "The judge", ["base"], judge="other as judge", samples=3),
-        judged("matched judge", plain[7].title, ["base"], judge="base as judge", matched_to="debate"),
-        best_by_critics("best-of-n", "best of 4: base, other", ["base"], critics=["other", "base"], samples=4),
-        debate_of("debate", "debate 2+1, 3 rounds: base, other", ["base", "other"], critics=["other"], rounds=3),
+        single_agents("single", "single: base", ["base"]),
+        single_agents("mean", "mean of 2: base, other", ["base", "other"]),
+        majority_vote("vote", "vote of 6: base", ["base"], samples=6),
+        majority_vote("matched", "vote at debate's tokens: base, other", ["base", "other"], matched_to="debate"),
+        majority_vote("weighted-vote", "weighted vote of 2: base", ["base", "base"], weighted=True),
+        majority_vote("costly", "vote at debate's cost: base", ["base"], matched_to="debate", match="cost"),
+        llm_judge("judge", "The judge", ["base"], judge="other as judge", samples=3),
+        llm_judge("matched judge", plain[7].title, ["base"], judge="base as judge", matched_to="debate"),
+        best_of_n("best-of-n", "best of 4: base, other", ["base"], critics=["other", "base"], samples=4),
+        debate_system("debate", "debate 2+1, 3 rounds: base, other", ["base", "other"], critics=["other"], rounds=3),
     ]
     assert plain[7].title.startswith("judge at debate's tokens: ")
 

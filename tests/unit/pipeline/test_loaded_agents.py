@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from mada.agents import AgentSpec, DebateSettings, adapter_folders
 from mada.errors import EngineError, RunError
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
-from mada.evaluation.samples import Sample, SampleStore
+from mada.evaluation.sample_cache import Sample, SampleStore
 from mada.evaluation.scores import SCORES, Score
 from mada.events import Events
 from mada.models.loading import EMBEDDED

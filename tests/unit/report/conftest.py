@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from mada.debate.transcript import Debate, Response, Turn
-from mada.evaluation.effort import Effort
-from mada.evaluation.grid import Grid, LeftOut
+from mada.evaluation.costs import Usage
+from mada.evaluation.grid import Grid, Omitted
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Transcript
 from mada.report.document import Cell, Code, Column, Figure, Heading, Listing, Section, Shade, Strong, Table, row
@@ -72,7 +72,7 @@ def one_seed(scores, plan):
 @pytest.fixture
 def efforts():
     """Two minutes of two accelerators, in which half of the 72 completions with 300 tokens each were sampled."""
-    return [Effort(90, 80, "cuda", 2, 30, 9_000, 1_500), Effort(30, 28, "cuda", 2, 6, 1_800, 300)]
+    return [Usage(90, 80, "cuda", 2, 30, 9_000, 1_500), Usage(30, 28, "cuda", 2, 6, 1_800, 300)]
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def source_of(tmp_path):
 
     def make(grid, efforts=(), price_per_hour=None):
         with Run.open(tmp_path / "bare", Priced(price_per_hour=price_per_hour)) as run:
-            return Source("bare", run, grid, LeftOut(), None, tuple(efforts))
+            return Source("bare", run, grid, Omitted(), None, tuple(efforts))
 
     return make
 

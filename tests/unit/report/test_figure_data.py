@@ -12,10 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 import mada.run.manifest
-from mada.evaluation.analysis import against_reference
-from mada.evaluation.grid import Grid, LeftOut
-from mada.evaluation.ledger import Transitions
+from mada.evaluation.grid import Grid, Omitted
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.summary import against_reference
+from mada.evaluation.transitions import Transitions
 from mada.report.figures.advantages import BINS, advantages_figure, histogram, histogram_edges
 from mada.report.figures.debates import RightCount, critics_figure, flow_figure
 from mada.report.figures.pairs import pairs_figure
@@ -50,7 +50,7 @@ def source(tmp_path):
 
     def make(grid=None, *, title="first", recipe=None):
         with Run.open(tmp_path / title, recipe or Recipe()) as run:
-            return Source(title, run, grid, LeftOut(), None, ())
+            return Source(title, run, grid, Omitted(), None, ())
 
     return make
 

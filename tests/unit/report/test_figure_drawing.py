@@ -9,8 +9,8 @@ import matplotlib
 import pytest
 from PIL import Image
 
-from mada.evaluation.ledger import Transitions
 from mada.evaluation.statistics import Comparison
+from mada.evaluation.transitions import Transitions
 from mada.report.figures.advantages import AdvantageCounts, AdvantagesFigure
 from mada.report.figures.debates import CriticsFigure, Flow, FlowFigure, RightCount, RightCounts
 from mada.report.figures.drawing import UNKNOWN, plain, shortened, wrapped

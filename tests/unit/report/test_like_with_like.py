@@ -10,7 +10,7 @@ import pytest
 
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.summary import summary_of
+from mada.evaluation.summary import summarize
 from mada.pipeline.tracking import numbers_of
 from mada.report.comparing import comparison_sections
 from mada.report.document import Table
@@ -98,14 +98,14 @@ def test_no_figure_puts_the_vote_ahead(staged, source_of):
 
 
 def test_the_sentence_and_the_table_have_the_same_numbers(staged):
-    summary = summary_of(staged)
+    summary = summarize(staged)
     sentence = headline_sentence(summary)
     assert sentence.startswith("debate: 83.33 ± 0.00 %")
     assert "“vote”, has −8.3 points" in sentence
 
 
 def test_trackers_have_both_measures_by_name(staged):
-    numbers = numbers_of(summary_of(staged))
+    numbers = numbers_of(summarize(staged))
     assert (numbers["vote/verdict"], numbers["debate/verdict"]) == pytest.approx((9 / 12, 10 / 12))
     assert (numbers["vote/mean"], numbers["debate/mean"]) == pytest.approx((18 / 36, 20 / 36))
     assert (numbers["debate/tokens"], numbers["debate/prompt tokens"]) == (600, 60)

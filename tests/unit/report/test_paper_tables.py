@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from mada.evaluation.grid import Grid, LeftOut
+from mada.evaluation.grid import Grid, Omitted
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.summary import summary_of
+from mada.evaluation.summary import summarize
 from mada.report.forms.latex import latex
 from mada.report.paper import paper_tables
 from mada.report.paper.accuracy import pairs_of, single_agents_of
@@ -133,7 +133,7 @@ def source(tmp_path):
             title="small",
             run=run,
             grid=grid_of(SYSTEMS.values(), RIGHT),
-            left_out=LeftOut(),
+            left_out=Omitted(),
             ablations=grid_of(ABLATIONS, ABLATED),
             efforts=(),
         )
@@ -186,7 +186,7 @@ def test_the_small_run_by_hand(tables):
 def systems_of(*systems, reference="mada"):
     chosen = tuple(systems)
     scores = [score for one in chosen for score in scored(one, RIGHT[one.name])]
-    return PaperSystems.of(summary_of(Grid.of(scores, EvaluationPlan(systems=chosen, reference=reference))))
+    return PaperSystems.of(summarize(Grid.of(scores, EvaluationPlan(systems=chosen, reference=reference))))
 
 
 def named(groups):
@@ -250,7 +250,7 @@ def test_an_evaluation_without_debates_has_no_table_of_them():
     single, vote = SYSTEMS["single"], SYSTEMS["vote"]
     scores = [score for one in (single, vote) for score in scored(one, RIGHT[one.name])]
     grid = Grid.of(scores, EvaluationPlan(systems=(single, vote), reference="vote"))
-    systems = PaperSystems.of(summary_of(grid))
+    systems = PaperSystems.of(summarize(grid))
     assert single_agents_of(grid, systems) is None
     table = costs_table(system_costs_of(grid, systems))
     assert [column.heading for column in table.columns] == ["system", "tokens/question"]
@@ -261,7 +261,7 @@ def test_more_systems_than_a_page_holds_have_no_matrix():
     for count, expected in ((2, False), (3, True), (24, True), (25, False)):
         scores = [score for one in many[:count] for score in scored(one, RIGHT["single"])]
         systems = PaperSystems.of(
-            summary_of(Grid.of(scores, EvaluationPlan(systems=tuple(many[:count]), reference="s0")))
+            summarize(Grid.of(scores, EvaluationPlan(systems=tuple(many[:count]), reference="s0")))
         )
         assert (pairs_of(systems.summary) is not None) is expected, count
 

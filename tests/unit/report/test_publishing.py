@@ -15,6 +15,7 @@ from scipy.stats import ttest_ind
 
 import mada.run.manifest
 from mada.errors import RunError
+from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.scores import Score, Transcript
 from mada.evaluation.summary import summarize
@@ -258,7 +259,7 @@ def test_no_title_and_no_name_is_obeyed(make, plan, scores, transcripts):
 
 
 def sentence(scores, systems, *, reference):
-    return headline_sentence(summarize(scores, EvaluationPlan(systems=tuple(systems), reference=reference)))
+    return headline_sentence(summarize(Grid.of(scores, EvaluationPlan(systems=tuple(systems), reference=reference))))
 
 
 def test_the_first_sentence_holds_verdict_against_verdict(plan, scores):

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 import mada.run.manifest
 from mada.errors import EvaluationError
-from mada.evaluation.effort import Effort
-from mada.evaluation.grid import Grid, LeftOut, place_of
+from mada.evaluation.costs import Usage
+from mada.evaluation.grid import Grid, Omitted, score_key
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
 from mada.evaluation.scores import Score, Transcript
 from mada.report.document import Code, Figure, Paragraph, Table
@@ -175,7 +175,7 @@ def test_an_evaluation_alone(tmp_path, plan, scores, efforts):
     with Run.open(tmp_path / "rivals", Contest()) as run:
         run.write_text(PLAN_FILE, plan.to_json())
         run.records("scores", Score).extend(scores)
-        run.records("effort", Effort).extend(efforts)
+        run.records("effort", Usage).extend(efforts)
         text = report_markdown(run)
         cost = Source.of(run).cost
     assert text.startswith("# rivals\n")
@@ -212,9 +212,9 @@ def test_seeds_that_are_not_finished_are_left_out_and_named(run, plan, scores):
     [missing] = [one for one in scores if (one.system, one.benchmark, one.seed) == ("vote", "algebra", 1)][:1]
     evaluated(run, plan=plan, scores=[one for one in scores if one is not missing], transcripts=[])
     source = Source.of(run)
-    assert source.left_out == LeftOut((1,))
+    assert source.left_out == Omitted((1,))
     assert source.grid is not None
-    assert source.grid.scores == {place_of(one): one for one in scores if one.seed == 0}
+    assert source.grid.scores == {score_key(one): one for one in scores if one.seed == 0}
     text = report_markdown(run)
     assert headings(text)[:2] == ["## Not finished", "## Results"]
     assert "seed 1 is left out, because not every system has answered every question with it yet." in text
@@ -226,7 +226,7 @@ def test_systems_that_have_finished_no_seed_are_left_out_and_named(run, plan, sc
     begun = [one for one in scores if one.problem == "p" or one.system != "vote"]
     evaluated(run, plan=plan, scores=begun, transcripts=[])
     source = Source.of(run)
-    assert source.left_out == LeftOut((), ("vote",))
+    assert source.left_out == Omitted((), ("vote",))
     text = report_markdown(run)
     assert headings(text)[:2] == ["## Not finished", "## Results"]
     assert "system vote is left out, because not every question has been answered there yet." in text
@@ -245,20 +245,20 @@ def test_before_a_seed_is_finished_there_are_no_results(run, plan, scores):
         run, plan=plan, scores=[one for one in scores if one.problem == "p" or one.system != "single"], transcripts=[]
     )
     source = Source.of(run)
-    assert (source.grid, source.left_out) == (None, LeftOut((0, 1)))
+    assert (source.grid, source.left_out) == (None, Omitted((0, 1)))
     text = report_markdown(run)
     assert "seeds 0, 1 are left out" in text
     assert "This run has not been evaluated yet." not in text
 
 
 def test_the_choice_of_debates_does_not_depend_on_their_order_and_prefers_whole_ones(scores, transcripts):
-    by_place = {place_of(one): one for one in scores}
+    by_place = {score_key(one): one for one in scores}
     picked = pick_examples(transcripts, by_place, systems=["single", "debate"])
     assert list(picked) == ["corrected", "damaged", "wrong throughout"]
     assert picked == pick_examples(reversed(transcripts), by_place, systems=["single", "debate"])
     first = picked["corrected"].score
     assert (first.seed, first.problem) == (0, "q")
-    by_place[place_of(first)] = replace(first, truncated=1)
+    by_place[score_key(first)] = replace(first, truncated=1)
     assert pick_examples(transcripts, by_place, systems=["debate"])["corrected"].score.seed == 1
     assert pick_examples(transcripts, by_place, systems=["single"]) == {}
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from mada.evaluation.analysis import BenchmarkPower, PowerNote
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan
 from mada.evaluation.statistics import Comparison, Estimate
-from mada.evaluation.summary import summarize
+from mada.evaluation.summary import BenchmarkPower, PowerNote, summarize
 from mada.report.document import Cell, Figure
 from mada.report.forms.markdown import markdown, table_markdown
 from mada.report.sections import accuracy, difference, uncertain_difference
@@ -42,7 +41,7 @@ BENCHMARKS = r"""
 
 
 def test_the_table_as_markdown(scores, plan):
-    headline, benchmarks = headline_tables(summarize(scores, plan))
+    headline, benchmarks = headline_tables(summarize(Grid.of(scores, plan)))
     assert table_markdown(headline).split("\n\n")[1] == HEADLINE.strip()
     assert table_markdown(benchmarks).split("\n\n")[1] == BENCHMARKS.strip()
     notes = " ".join(headline.notes)
@@ -86,18 +85,18 @@ def test_replies_as_markdown(scores, plan):
 def test_replies_that_a_server_failed_to_give_are_said_in_both_tables(scores, plan):
     failed = [replace(one, failed=one.system == "debate") for one in scores]
     assert "failed to give" in table_markdown(replies(failed, plan))
-    assert "counted as wrong: debate 25.00 %" in headline_table(summarize(failed, plan)).notes[-1]
+    assert "counted as wrong: debate 25.00 %" in headline_table(summarize(Grid.of(failed, plan))).notes[-1]
 
 
 def test_the_section(grid, scores, plan):
     headline, figure, benchmarks, last = results_section(grid).blocks
-    assert [headline, benchmarks] == headline_tables(summarize(scores, plan))
+    assert [headline, benchmarks] == headline_tables(summarize(Grid.of(scores, plan)))
     assert figure == Figure("tokens", "Right verdicts against generated tokens per question")
     assert last == replies(scores, plan)
 
 
 def test_with_one_seed_there_is_no_spread_and_no_test(scores, plan):
-    summary = summarize([one for one in scores if one.seed == 0], plan)
+    summary = summarize(Grid.of([one for one in scores if one.seed == 0], plan))
     text = table_markdown(headline_table(summary))
     assert "| 3 debate | 50.0 | +25.0 | – | 62.5 | 4 | 1,200 | 200 | 25.0 | 25.0 |" in text
     assert "mean over 1 seed; one seed has no standard error" in text
@@ -105,14 +104,14 @@ def test_with_one_seed_there_is_no_spread_and_no_test(scores, plan):
 
 def test_a_significant_difference_has_stars(scores, plan):
     worse = [replace(one, verdict_correct=False) if one.system == "single" else one for one in scores]
-    text = table_markdown(headline_table(summarize(worse, plan)))
+    text = table_markdown(headline_table(summarize(Grid.of(worse, plan))))
     assert "| 2 vote \\| of 4 | 50.00 ± 0.00 | +50.0 \\*\\*\\* | \\<0.001 |" in text
-    assert headline_table(summarize(worse, plan)).rows[1][2] == Cell("+50.0", "***")
+    assert headline_table(summarize(Grid.of(worse, plan))).rows[1][2] == Cell("+50.0", "***")
 
 
 def test_a_lone_system_differs_from_nothing(scores, plan):
     alone = EvaluationPlan(systems=(plan.systems[2],), reference="debate")
-    text = table_markdown(headline_table(summarize([one for one in scores if one.system == "debate"], alone)))
+    text = table_markdown(headline_table(summarize(Grid.of([one for one in scores if one.system == "debate"], alone))))
     assert "| system | verdict | mean | calls | tokens, generated |" in text
     assert "Welch" not in text
 
@@ -126,13 +125,15 @@ def test_matched_systems_are_explained_with_their_budget(scores, plan):
         replace(one, answers=(one.answers[0][:3],)) if one.system == "vote" and one.problem == "p" else one
         for one in scores
     ]
-    text = table_markdown(headline_table(summarize(scores, plan)))
+    text = table_markdown(headline_table(summarize(Grid.of(scores, plan))))
     assert text.endswith("\n\n“vote \\| of 4”: as many samples as the generated tokens of “long debate” allow.")
     assert "| 62.50 ± 0.00 | 3.5 |" in text
     hidden = [single.model_copy(update={"shown": False}), vote, debate, rival.model_copy(update={"name": "rival"})]
     hidden[3] = hidden[3].model_copy(update={"matched_to": "single"})
     scores += [replace(one, system="rival") for one in scores if one.system == "vote"]
-    text = table_markdown(headline_table(summarize(scores, EvaluationPlan(systems=tuple(hidden), reference="debate"))))
+    text = table_markdown(
+        headline_table(summarize(Grid.of(scores, EvaluationPlan(systems=tuple(hidden), reference="debate"))))
+    )
     assert text.endswith("as many samples as the generated tokens of “one agent” allow.")
 
 
@@ -140,14 +141,14 @@ def test_a_match_by_cost_says_so_with_the_price_of_a_prompt_token(scores, plan):
     single, vote, debate = plan.systems
     rival = vote.model_copy(update={"generators": ("g",), "matched_to": "debate", "match": "cost"})
     plan = EvaluationPlan(systems=(single, rival, debate), reference="debate", prompt_price=0.0625)
-    *_, budget, price = headline_table(summarize(scores, plan)).notes
+    *_, budget, price = headline_table(summarize(Grid.of(scores, plan))).notes
     assert budget == "“vote | of 4”: as many samples as the cost of “debate” allows."
     assert price == "cost: generated tokens, and prompt tokens at 0.0625 of a generated one."  # measured, or given
 
 
 def test_a_single_benchmark_has_no_table_of_its_own(scores, plan):
     plan = plan.model_copy(update={"benchmarks": ()})
-    [table] = headline_tables(summarize([one for one in scores if one.benchmark == "algebra"], plan))
+    [table] = headline_tables(summarize(Grid.of([one for one in scores if one.benchmark == "algebra"], plan)))
     assert "Problems: algebra (2)." in table.notes[0]
 
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 from pydantic import BaseModel
 
-from mada.evaluation.costs import Bill, Demand, bill_of
-from mada.evaluation.effort import Effort
+from mada.evaluation.costs import EvaluationCost, Reuse, Usage, evaluation_cost
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.summary import summary_of
+from mada.evaluation.summary import summarize
 from mada.report.document import Listing
 from mada.report.forms.html import html_section
 from mada.report.forms.markdown import markdown
@@ -80,7 +79,7 @@ def test_one_round_has_no_columns_by_round(costs_text, scores, plan):
 
 
 def test_on_a_cpu_there_are_no_accelerators(costs_text, grid):
-    text = costs_text(grid, [Effort(10, 9, "cpu", 0, 36, 10_800, 1_800)])
+    text = costs_text(grid, [Usage(10, 9, "cpu", 0, 36, 10_800, 1_800)])
     assert "It took 10 s (engines at work for 9.0 s), 1,080 tokens per second." in text
     assert "accelerator" not in text
 
@@ -98,7 +97,7 @@ def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(score
     copies = [replace(one, system=trained[one.system]) for one in scores if one.system in trained]
     grid = Grid.of([*scores, *copies], EvaluationPlan(systems=systems, reference="mada"))
     assert [base_of(grid, one) for one in systems] == [systems[0], systems[0], systems[2], systems[2], systems[0]]
-    table = costs_table(system_costs_of(grid, PaperSystems.of(summary_of(grid))))
+    table = costs_table(system_costs_of(grid, PaperSystems.of(summarize(grid))))
     gains = {row[0].text: row[2].text for row in table.rows}
     # Means of 62.5 against 37.5 % for ten thousand million parameters; the others are copies of their bases.
     assert gains == {"one agent": "–", "vote | of 4": "+25", "debate": "–", "MADA": "+0", "tuned": "+0"}
@@ -137,23 +136,23 @@ def test_bases(systems, base, grid):
 
 
 def test_the_cost_in_a_terminal(grid, efforts):
-    assert cost_lines(bill_of(grid, efforts)) == [
+    assert cost_lines(evaluation_cost(grid, efforts)) == [
         "72 completions asked for, 36 sampled: sharing saved 50 %",
         "21,600 tokens asked for, 10,800 sampled: sharing saved 50 %",
         "2 min 0 s (engines at work for 1 min 48 s), 4 min 0 s of accelerators, 90 tokens per second",
     ]
-    assert cost_lines(bill_of(grid, efforts, price_per_hour=3))[-1].endswith(", 0.20 in money")
+    assert cost_lines(evaluation_cost(grid, efforts, price_per_hour=3))[-1].endswith(", 0.20 in money")
 
 
 def test_work_done_twice_is_no_saving(costs_text, grid, efforts):
-    [line, *_] = cost_lines(bill_of(grid, [*efforts, *efforts, *efforts]))
+    [line, *_] = cost_lines(evaluation_cost(grid, [*efforts, *efforts, *efforts]))
     assert line == "72 completions asked for, 108 sampled, more than asked for because lost work was done again"
     assert "| completions | 72 | 108 | −50 % |" in costs_text(grid, [*efforts] * 3)
 
 
 def test_the_cost_of_shared_samples():
-    nothing = Demand(10, 0)
-    assert cost_lines(Bill(nothing, nothing, nothing, 0, 0, None, None, None)) == [
+    nothing = Reuse(10, 0)
+    assert cost_lines(EvaluationCost(nothing, nothing, nothing, 0, 0, None, None, None)) == [
         "10 completions asked for, 0 sampled: sharing saved 100 %",
         "10 tokens asked for, 0 sampled: sharing saved 100 %",
     ]

@@ -11,8 +11,7 @@ from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
 
-from mada.evaluation.analysis import shown_systems
-from mada.evaluation.ledger import Ledger, Transitions, ledger_of
+from mada.evaluation.transitions import DebateTransitions, Transitions, debate_transitions
 from mada.report.figures.drawing import (
     BLACK,
     BLUE,
@@ -107,13 +106,13 @@ def critics_figure(sources: Sequence[Source]) -> CriticsFigure | None:
     return CriticsFigure(tuple(systems)) if systems else None
 
 
-def _ledgers(sources: Sequence[Source]) -> Iterator[tuple[str, str, Ledger]]:
+def _ledgers(sources: Sequence[Source]) -> Iterator[tuple[str, str, DebateTransitions]]:
     """Yield run, title and ledger of all shown debates; families are left out, each an average of unlike teams."""
     titles = numbered_titles(source.grid.plan for source in sources if source.grid)
     for source, grid in ((source, source.grid) for source in sources if source.grid):
-        for system in shown_systems(grid):
+        for system in grid.plan.shown_systems:
             # Judges and best-of-n have a ledger of votes too, but no vote is their answer.
-            if system.is_debate and not system.members and (ledger := ledger_of(grid, system)):
+            if system.is_debate and not system.members and (ledger := debate_transitions(grid, system)):
                 yield run_title(source, sources), titles[system.name], ledger
 
 

@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from mada.evaluation.analysis import shown_systems
 from mada.evaluation.grid import MEASURES
 from mada.evaluation.statistics import Comparison, compare_all
 from mada.report.figures.drawing import (
@@ -57,7 +56,7 @@ def pairs_figure(sources: Sequence[Source]) -> PairsFigure | None:
     titles: list[str] = []
     averages: dict[str, list[float]] = {}
     for run, grid in evaluated:
-        for system in shown_systems(grid):
+        for system in grid.plan.shown_systems:
             # Titles need not be different, indices are.
             averages[str(len(titles))] = grid.seed_averages(system, MEASURES["verdict"])
             titles.append(f"{run}: {system.title}" if run else system.title)

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from mada.evaluation.analysis import SampleCurve, at_k, shown_systems
 from mada.evaluation.grid import MEASURES, Grid, Measure
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.statistics import ROUNDING, estimate
+from mada.evaluation.summary import SampleCurve, at_k
 from mada.report.figures.drawing import (
     BLACK,
     BLUE,
@@ -150,7 +150,7 @@ def _system_points(
     titles = numbered_titles(source.grid.plan for source in sources if source.grid)
     points: list[SystemPoint] = []
     for source, grid in ((source, source.grid) for source in sources if source.grid):
-        for system in shown_systems(grid):
+        for system in grid.plan.shown_systems:
             x = cost(grid, system)
             if x is not None:
                 average = estimate(grid.seed_averages(system, MEASURES[measure]))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, get_args
 
 from mada.atomic import describe_os_errors
-from mada.evaluation.grid import Place, place_of
+from mada.evaluation.grid import ScoreKey, score_key
 from mada.evaluation.scores import Score, Transcript
 from mada.report.page.mathematics import answer_tree, formulas_of
 from mada.report.reading import Source
@@ -133,12 +133,12 @@ def _debates(source: Source, number: int) -> Iterator[tuple[Entry, dict[str, obj
     grid = source.grid
     if grid is None:
         return
-    ordered = sorted(grid.plan.held, key=grid.plan.reading_order)
+    ordered = sorted(grid.plan.evaluated_systems, key=grid.plan.reading_order)
     systems = {system.name: (rank, system.title) for rank, system in enumerate(ordered)}
     benchmarks = {benchmark: rank for rank, benchmark in enumerate(grid.problems)}
-    seen: set[Place] = set()
+    seen: set[ScoreKey] = set()
     for transcript in source.transcripts():
-        key = place_of(transcript)
+        key = score_key(transcript)
         if key in grid.scores and key not in seen:
             seen.add(key)
             system, benchmark = systems[transcript.system], benchmarks[transcript.benchmark]

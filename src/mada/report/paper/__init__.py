@@ -6,7 +6,7 @@ from that value to a `Table`. So the paper's printed numbers go through the same
 
 from collections.abc import Iterator
 
-from mada.evaluation.summary import summary_of
+from mada.evaluation.summary import summarize
 from mada.report.document import Table
 from mada.report.paper.accuracy import (
     ablations_of,
@@ -35,14 +35,14 @@ def paper_tables(source: Source) -> list[Table]:
 
 def _tables(source: Source) -> Iterator[Table]:
     grid = source.grid
-    systems = None if grid is None else PaperSystems.of(summary_of(grid))
+    systems = None if grid is None else PaperSystems.of(summarize(grid))
     if grid is not None and systems is not None:
         yield results_table(results_of(systems))
         if significance := significance_of(systems):
             yield significance_table(significance)
         yield costs_table(system_costs_of(grid, systems))
     ablated = source.ablations or grid  # `mada ablate` writes into a folder of a run, whose own grid they are
-    if ablated is not None and (ablations := ablations_of(summary_of(ablated))):
+    if ablated is not None and (ablations := ablations_of(summarize(ablated))):
         yield ablations_table(ablations)
     if grid is not None and systems is not None and (single := single_agents_of(grid, systems)):
         yield single_agents_table(single)

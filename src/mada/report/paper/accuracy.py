@@ -28,7 +28,7 @@ from mada.report.paper.layout import (
 )
 from mada.text import counted
 
-# The names that `mada.evaluation.ablations` gives; other systems of the same evaluation are no ablations.
+# The names that `mada.evaluation.systems` gives; other systems of the same evaluation are no ablations.
 ABLATION_KINDS: tuple[Callable[[str], bool], ...] = (
     lambda name: name.startswith("rounds-"),
     lambda name: name.startswith("agents-"),

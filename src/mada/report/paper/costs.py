@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mada.evaluation.analysis import shown_systems
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.statistics import gain_per_parameter
@@ -66,7 +65,7 @@ def base_of(grid: Grid, system: PlannedSystem) -> PlannedSystem | None:
     if system.members:
         return None
     shape = _shape(system)
-    found = [one for one in shown_systems(grid) if one.parameters == 0 and not one.members and _shape(one) == shape]
+    found = [one for one in grid.plan.shown_systems if one.parameters == 0 and not one.members and _shape(one) == shape]
     return found[0] if len({one.agents for one in found}) == 1 else None
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mada.evaluation.analysis import shown_systems
-from mada.evaluation.grid import MEASURES, Grid, Place, place_of
-from mada.evaluation.ledger import Copying, Ledger, Transitions, ledger_of
-from mada.evaluation.ledger import Outcome as RoundOutcome
-from mada.evaluation.ledger import Source as Origin
+from mada.evaluation.grid import MEASURES, Grid, ScoreKey, score_key
 from mada.evaluation.scores import TRANSCRIPTS, Score, Transcript
+from mada.evaluation.transitions import AnswerSource as Origin
+from mada.evaluation.transitions import AnswerSources, DebateTransitions, Transitions, debate_transitions
+from mada.evaluation.transitions import Outcome as RoundOutcome
 from mada.report.document import (
     Block,
     Code,
@@ -27,7 +26,7 @@ from mada.report.numbers import numbered_titles, share_text
 from mada.report.page.debates import Outcome, outcome_of
 from mada.report.reading import Source
 
-Titled = Sequence[tuple[str, Ledger]]
+Titled = Sequence[tuple[str, DebateTransitions]]
 """Titles of debates with their ledgers; every table has a group of rows for each."""
 
 PASSED = columns("right → right", "right → wrong", "wrong → right", "wrong → wrong")
@@ -39,8 +38,10 @@ ORIGINS: dict[Origin, str] = {"majority": "the vote", "minority": "another answe
 def ledger_section(grid: Grid) -> Section | None:
     """Return the ledgers of all shown debates; None without any."""
     titles = numbered_titles([grid.plan])
-    debates = [system for system in shown_systems(grid) if system.is_debate and not system.members]
-    ledgers = [(titles[system.name], ledger) for system in debates if (ledger := ledger_of(grid, system)) is not None]
+    debates = [system for system in grid.plan.shown_systems if system.is_debate and not system.members]
+    ledgers = [
+        (titles[system.name], ledger) for system in debates if (ledger := debate_transitions(grid, system)) is not None
+    ]
     if not ledgers:
         return None
     blocks = (
@@ -66,7 +67,7 @@ def _votes(ledgers: Titled) -> Table:
     )
 
 
-def _steps(title: str, ledger: Ledger) -> Iterator[Row]:
+def _steps(title: str, ledger: DebateTransitions) -> Iterator[Row]:
     rounds = len(ledger.votes) + 1
     yield row(title, [f"1 → {rounds}", *_passed(ledger.overall)])
     if rounds > 2:
@@ -150,13 +151,13 @@ def _origins(ledgers: Titled) -> Table:
     )
 
 
-def _copying(ledger: Ledger) -> Iterator[tuple[str, Copying]]:
-    if len(ledger.copying_by_critic) > 1:
-        yield "all", ledger.copying
-    yield from ledger.copying_by_critic.items()
+def _copying(ledger: DebateTransitions) -> Iterator[tuple[str, AnswerSources]]:
+    if len(ledger.sources_by_critic) > 1:
+        yield "all", ledger.sources
+    yield from ledger.sources_by_critic.items()
 
 
-def _taken(copying: Copying) -> list[str]:
+def _taken(copying: AnswerSources) -> list[str]:
     given = [value for origin in ORIGINS for value in (copying[origin].share, copying[origin].accuracy)]
     return [*map(share_text, given), share_text(copying["none"].share)]
 
@@ -183,7 +184,7 @@ def examples_section(source: Source) -> Section | None:
     if grid is None:
         return None
     # Trained debates first, of them the reference, then those with most right verdicts.
-    shares = {system: grid.average(system, MEASURES["verdict"]) for system in shown_systems(grid)}
+    shares = {system: grid.average(system, MEASURES["verdict"]) for system in grid.plan.shown_systems}
     ranked = sorted(shares, key=lambda system: (*grid.plan.reading_order(system), -shares[system]))
     examples = pick_examples(source.transcripts(), grid.scores, systems=[system.name for system in ranked])
     if not examples:
@@ -194,7 +195,7 @@ def examples_section(source: Source) -> Section | None:
 
 
 def pick_examples(
-    transcripts: Iterable[Transcript], scores: Mapping[Place, Score], *, systems: Iterable[str]
+    transcripts: Iterable[Transcript], scores: Mapping[ScoreKey, Score], *, systems: Iterable[str]
 ) -> dict[Outcome, Example]:
     """Pick one debate of each outcome that has a description, of the first of `systems` that has one.
 
@@ -204,7 +205,7 @@ def pick_examples(
     ranks = {name: rank for rank, name in enumerate(systems)}
     found: dict[Outcome, tuple[tuple[object, ...], Example]] = {}
     for transcript in transcripts:
-        score = scores.get(place_of(transcript))
+        score = scores.get(score_key(transcript))
         outcome = outcome_of(score) if score else None
         if score is None or outcome not in DESCRIPTIONS or score.system not in ranks:
             continue

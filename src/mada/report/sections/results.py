@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mada.evaluation.analysis import (
+from mada.evaluation.grid import Grid
+from mada.evaluation.statistics import Comparison, Interval
+from mada.evaluation.summary import (
     AgainstReference,
     PowerNote,
     SampleCurve,
+    Summary,
+    SystemSummary,
     accuracies_over_problems,
     against_reference,
     at_k,
     power_note,
-    shown_systems,
+    summarize,
 )
-from mada.evaluation.grid import Grid
-from mada.evaluation.statistics import Comparison, Interval
-from mada.evaluation.summary import Summary, SystemSummary, summary_of
 from mada.report.document import Block, Cell, Row, Section, Table, columns, paragraph, row
 from mada.report.figures import figure
 from mada.report.numbers import (
@@ -37,7 +38,7 @@ INTERVAL = "95 % interval"
 
 def results_section(grid: Grid) -> Section:
     """Return the results of an evaluation: the headline table, and how replies and votes ended."""
-    summary = summary_of(grid)
+    summary = summarize(grid)
     headline, *others = headline_tables(summary)
     return Section("results", "Results", (headline, figure("tokens"), *others, _replies_table(summary)))
 
@@ -176,12 +177,12 @@ def _replies_table(summary: Summary) -> Table:
 
 def comparisons_section(grid: Grid) -> Section | None:
     """Return the comparisons of all systems with the reference; None for a system that is alone."""
-    if len(shown_systems(grid)) < 2:
+    if len(grid.plan.shown_systems) < 2:
         return None
     compared = against_reference(grid)
     opening = paragraph(
-        f"Verdict against verdict, in points, system minus {quoted(grid.plan.chosen.title)}. One, two or three stars "
-        "stand for p below .05, .01 and .001. Intervals are 95 %."
+        f"Verdict against verdict, in points, system minus {quoted(grid.plan.reference_system.title)}. "
+        "One, two or three stars stand for p below .05, .01 and .001. Intervals are 95 %."
     )
     titles = numbered_titles([grid.plan])
     blocks: list[Block] = [opening, _over_seeds(grid, compared, titles), _over_problems(grid, compared, titles)]
@@ -217,7 +218,7 @@ def power_text(note: PowerNote) -> str:
 
 def _over_seeds(grid: Grid, compared: Sequence[AgainstReference], titles: Mapping[str, str]) -> Table:
     """Return Welch's comparisons with the reference, adjusted for their number, and the paper's measure beside them."""
-    means = {one.system.name: one.mean.against_reference for one in summary_of(grid).systems}
+    means = {one.system.name: one.mean.against_reference for one in summarize(grid).systems}
     rows = tuple(
         row(
             titles[one.system.name],
@@ -254,7 +255,7 @@ def _over_problems(grid: Grid, compared: Sequence[AgainstReference], titles: Map
     by_name = {one.system.name: one for one in compared}
     accuracies = accuracies_over_problems(grid)
     rows: list[Row] = []
-    for system in shown_systems(grid):
+    for system in grid.plan.shown_systems:
         one = by_name.get(system.name)
         cells = [REFERENCE, *[NOTHING] * 8] if one is None else _paired(one)
         rows.append(row(titles[system.name], [*_share_and_interval(accuracies[system.name]), *cells]))

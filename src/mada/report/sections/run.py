@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mada.evaluation.analysis import shown_systems
-from mada.evaluation.costs import Bill, Costs, Demand, costs_of
+from mada.evaluation.costs import EvaluationCost, Reuse, SystemCost, system_cost
 from mada.report.document import (
     Block,
     Code,
@@ -46,23 +45,23 @@ def costs_section(source: Source) -> Section | None:
         return None
     titles = numbered_titles([grid.plan])
     costs = {
-        titles[one.name]: costs_of(grid, one, efforts=source.efforts, price_per_hour=source.price_per_hour)
-        for one in shown_systems(grid)
+        titles[one.name]: system_cost(grid, one, efforts=source.efforts, price_per_hour=source.price_per_hour)
+        for one in grid.plan.shown_systems
     }
     total = [] if source.cost is None else [_total(source.cost, price_per_hour=source.price_per_hour)]
     return Section("costs", "Costs", (*total, _per_question(costs), figure("parameters")))
 
 
-def cost_lines(cost: Bill) -> list[str]:
+def cost_lines(cost: EvaluationCost) -> list[str]:
     """Return the cost of an evaluation in a few lines of plain text."""
     lines = [
-        f"{demand.asked:,} {name} asked for{_sampled(demand)}"
+        f"{demand.requested:,} {name} asked for{_sampled(demand)}"
         for name, demand in (("completions", cost.completions), ("tokens", cost.generated_tokens))
     ]
     return [*lines, ", ".join(_resources(cost))] if cost.seconds else lines
 
 
-def _sampled(demand: Demand) -> str:
+def _sampled(demand: Reuse) -> str:
     if demand.saved is None:
         return ""
     if demand.saved < 0:
@@ -70,7 +69,7 @@ def _sampled(demand: Demand) -> str:
     return f", {demand.computed:,} sampled: sharing saved {100 * demand.saved:.0f} %"
 
 
-def _resources(cost: Bill) -> list[str]:
+def _resources(cost: EvaluationCost) -> list[str]:
     """Return time, accelerators' time, speed and money, as far as each is known."""
     parts = [f"{duration(cost.seconds)} (engines at work for {duration(cost.busy_seconds)})"]
     if cost.accelerator_seconds is not None:
@@ -82,7 +81,7 @@ def _resources(cost: Bill) -> list[str]:
     return parts
 
 
-def _total(cost: Bill, *, price_per_hour: float | None) -> Table:
+def _total(cost: EvaluationCost, *, price_per_hour: float | None) -> Table:
     """Return what systems asked for between them beside what was computed."""
     demands = {
         "completions": cost.completions,
@@ -93,7 +92,7 @@ def _total(cost: Bill, *, price_per_hour: float | None) -> Table:
         row(
             name,
             [
-                f"{one.asked:,}",
+                f"{one.requested:,}",
                 f"{one.computed:,}",
                 NOTHING if one.saved is None else f"{100 * one.saved:.0f} %".replace("-", "−"),
             ],
@@ -108,11 +107,11 @@ def _total(cost: Bill, *, price_per_hour: float | None) -> Table:
     return Table("total-costs", "The complete evaluation", headings, (rows,), (note,))
 
 
-def _per_question(costs: dict[str, Costs]) -> Table:
+def _per_question(costs: dict[str, SystemCost]) -> Table:
     """Return what each system costs per question; columns without any value are left out."""
     rounds = max(len(one.rounds) for one in costs.values())
     generated = "generated tokens"
-    headings: list[tuple[Column, Callable[[Costs], str]]] = [(Column("calls"), lambda one: count_text(one.calls))]
+    headings: list[tuple[Column, Callable[[SystemCost], str]]] = [(Column("calls"), lambda one: count_text(one.calls))]
     if rounds > 1:
         headings += [(Column(f"round {index + 1}", group=generated), _round_tokens(index)) for index in range(rounds)]
     headings += [
@@ -136,7 +135,7 @@ def _per_question(costs: dict[str, Costs]) -> Table:
     return Table("costs", "Costs per question", all_columns, (rows,), (note,))
 
 
-def _round_tokens(index: int) -> Callable[[Costs], str]:
+def _round_tokens(index: int) -> Callable[[SystemCost], str]:
     return lambda one: f"{one.rounds[index].generated_tokens:,.0f}" if index < len(one.rounds) else NOTHING
 
 

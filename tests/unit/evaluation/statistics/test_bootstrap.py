@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mada.evaluation.statistics import Interval, bootstrap, bootstrap_difference, bootstrap_mean
+import mada.evaluation.statistics
+from mada.evaluation.statistics import Interval, bootstrap_difference, bootstrap_mean
 from mada.seeds import rng
 
 
@@ -59,7 +60,7 @@ def test_the_same_seed_gives_the_same_interval():
 def test_pieces_change_nothing(monkeypatch):
     values_PS = answers(rng(0, "answers"), problems=32, seeds=3)
     whole = bootstrap_mean([values_PS], seed=0, resamples=1000)
-    monkeypatch.setattr(bootstrap, "CHUNK", 32 * 300)
+    monkeypatch.setattr(mada.evaluation.statistics, "PROBLEM_CHUNK", 32 * 300)
     assert bootstrap_mean([values_PS], seed=0, resamples=1000) == whole
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
-from mada.evaluation.statistics import PairedCounts, mcnemar, paired, paired_answers, paired_permutation, welch
+import mada.evaluation.statistics
+from mada.evaluation.statistics import PairedCounts, mcnemar, paired_answers, paired_permutation, welch
 from mada.seeds import rng
 
 
@@ -85,8 +86,8 @@ def test_enumerated_sign_flips_equal_scipy(seed):
 def test_drawn_sign_flips_come_near_the_enumerated_ones(monkeypatch):
     differences = rng(1, "differences").normal(0.25, 0.5, size=15).tolist()
     exact = paired_permutation(differences, seed=0).p
-    monkeypatch.setattr(paired, "EXACT_UP_TO", 14)
-    monkeypatch.setattr(paired, "CHUNK", 15 * 999)  # several chunks, the last of them short
+    monkeypatch.setattr(mada.evaluation.statistics, "EXACT_UP_TO", 14)
+    monkeypatch.setattr(mada.evaluation.statistics, "SIGN_CHUNK", 15 * 999)  # several chunks, the last of them short
     drawn = paired_permutation(differences, seed=0).p
     assert exact is not None
     assert drawn is not None

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from mada.debate.verdict import decide
-from mada.evaluation.grid import Grid, Place, place_of
+from mada.evaluation.grid import Grid, ScoreKey, score_key
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.scores import Score
 
-Source = Literal["majority", "minority", "new", "none"]
+AnswerSource = Literal["majority", "minority", "new", "none"]
 """Where a critic's answer is from: the vote of the round before, another answer given there, nowhere; or no answer."""
-SOURCES: tuple[Source, ...] = ("majority", "minority", "new", "none")
+SOURCES: tuple[AnswerSource, ...] = ("majority", "minority", "new", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SourceShare:
     """How often critics' answers are from one source, as a share of their turns, and how often those are right.
 
     `accuracy` is None where it never happens.
@@ -69,12 +69,12 @@ class Taken:
     accuracy: float | None
 
 
-Copying = Mapping[Source, Taken]
+AnswerSources = Mapping[AnswerSource, SourceShare]
 """Where critics have their answers from; the shares sum to 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class DebateTransitions:
     """The transitions of a system's debates, as shares from 0 to 1.
 
     `votes` has a step per round after the first, from the vote before it to its own; `overall` is from the first vote
@@ -89,11 +89,11 @@ class Ledger:
     turns: Mapping[str, Transitions]
     by_right: tuple[Outcome, ...]
     by_seat: tuple[Outcome, ...]
-    copying: Copying
-    copying_by_critic: Mapping[str, Copying]
+    sources: AnswerSources
+    sources_by_critic: Mapping[str, AnswerSources]
 
 
-def ledger_of(grid: Grid, system: PlannedSystem) -> Ledger | None:
+def debate_transitions(grid: Grid, system: PlannedSystem) -> DebateTransitions | None:
     """Keep the ledger of a system, or of a family over all its members; None where somebody has no second round.
 
     Members with more rounds than others have those in `overall` alone: `votes` is of the steps that all of them took.
@@ -101,23 +101,23 @@ def ledger_of(grid: Grid, system: PlannedSystem) -> Ledger | None:
     rounds = min(score.rounds for score in grid.scores_of(system))
     if rounds < 2:
         return None
-    readings = {place_of(score): _Reading.of(score) for score in grid.scores_of(system)}
+    readings = {score_key(score): _Reading.of(score) for score in grid.scores_of(system)}
 
     def steps(score: Score) -> dict[tuple[int, bool, bool], float]:
-        votes = readings[place_of(score)].votes_right
+        votes = readings[score_key(score)].votes_right
         return {(step, votes[step], votes[step + 1]): 1.0 for step in range(rounds - 1)}
 
     def overall(score: Score) -> dict[tuple[bool, bool], float]:
-        votes = readings[place_of(score)].votes_right
+        votes = readings[score_key(score)].votes_right
         return {(votes[0], votes[-1]): 1.0}
 
     def turns(score: Score) -> Mapping[_Turn, float]:
-        return readings[place_of(score)].turns
+        return readings[score_key(score)].turns
 
     of_steps, of_turns = grid.averages(system, steps), grid.averages(system, turns)
     critics = sorted({turn.critic for turn in of_turns})
     seats = max(len(score.correct[0]) for score in grid.scores_of(system))
-    return Ledger(
+    return DebateTransitions(
         votes=tuple(
             Transitions.of({(before, after): share for (at, before, after), share in of_steps.items() if at == step})
             for step in range(rounds - 1)
@@ -126,8 +126,8 @@ def ledger_of(grid: Grid, system: PlannedSystem) -> Ledger | None:
         turns={critic: _transitions(_of_critic(of_turns, critic)) for critic in critics},
         by_right=_outcomes(grid, system, readings, kinds=seats + 1, kind=lambda score: sum(score.correct[0])),
         by_seat=_outcomes(grid, system, readings, kinds=seats, kind=_only_right),
-        copying=_copying(of_turns),
-        copying_by_critic={critic: _copying(_of_critic(of_turns, critic)) for critic in critics},
+        sources=_copying(of_turns),
+        sources_by_critic={critic: _copying(_of_critic(of_turns, critic)) for critic in critics},
     )
 
 
@@ -136,7 +136,7 @@ class _Turn:
     """What the ledger has to know of a critic's turn; turns that are alike are counted together."""
 
     critic: str
-    source: Source
+    source: AnswerSource
     vote_before_right: bool
     right: bool
 
@@ -179,7 +179,7 @@ def _votes(score: Score, numbers: Mapping[str, int]) -> list[str | None]:
     return [decide(score.answers[:count], classes).answer for count in range(1, score.rounds + 1)]
 
 
-def _source(group: int | None, before: set[int | None], *, majority: int | None) -> Source:
+def _source(group: int | None, before: set[int | None], *, majority: int | None) -> AnswerSource:
     if group is None:
         return "none"
     if group == majority:
@@ -199,20 +199,20 @@ def _transitions(turns: Mapping[_Turn, float]) -> Transitions:
     return Transitions.of(amounts)
 
 
-def _copying(turns: Mapping[_Turn, float]) -> Copying:
+def _copying(turns: Mapping[_Turn, float]) -> AnswerSources:
     total = sum(turns.values())
-    copying: dict[Source, Taken] = {}
+    sources: dict[AnswerSource, SourceShare] = {}
     for source in SOURCES:
         share = sum(share for turn, share in turns.items() if turn.source == source)
         right = sum(share for turn, share in turns.items() if turn.source == source and turn.right)
-        copying[source] = Taken(share / total, right / share if share else None)
-    return copying
+        sources[source] = SourceShare(share / total, right / share if share else None)
+    return sources
 
 
 def _outcomes(
     grid: Grid,
     system: PlannedSystem,
-    readings: Mapping[Place, _Reading],
+    readings: Mapping[ScoreKey, _Reading],
     *,
     kinds: int,
     kind: Callable[[Score], int | None],
@@ -223,7 +223,7 @@ def _outcomes(
         number = kind(score)
         if number is None:
             return {}
-        vote = readings[place_of(score)].votes_right[-1]
+        vote = readings[score_key(score)].votes_right[-1]
         return {(number, "share"): 1.0, (number, "accuracy"): score.accuracy, (number, "vote"): float(vote)}
 
     averages = grid.averages(system, outcomes)

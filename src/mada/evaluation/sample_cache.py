@@ -6,6 +6,7 @@ the same sample later, another system or an ablation of the same run, finds it: 
 It is a cache: a damaged sample is dropped, counted and sampled again.
 """
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -16,14 +17,132 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from mada.atomic import replace_bytes
 from mada.errors import RunError
-from mada.evaluation.sharing import Wish
-from mada.models.engines import Completion, Sampling, Stop
+from mada.models.engines import Completion, Engine, Sampling, Stop
 from mada.run import Records, Run, StoredRecords
 from mada.run.jsonl import is_json
+
+
+@dataclass(frozen=True, slots=True)
+class SampleKey:
+    """All that decides what an engine answers."""
+
+    agent: str | None
+    prompt_ids: tuple[int, ...]
+    sampling: Sampling
+    n: int
+
+
+class Memory(Protocol):
+    """Where completions are kept."""
+
+    def find(self, wish: SampleKey) -> list[Completion] | None:
+        """Return what was sampled for a wish before."""
+        ...
+
+    def keep(self, wish: SampleKey, completions: Sequence[Completion]) -> None:
+        """Remember what was sampled for a wish."""
+        ...
+
+
+class InMemoryCache:
+    """Keeps completions as long as it lives."""
+
+    def __init__(self) -> None:
+        self._known: dict[SampleKey, list[Completion]] = {}
+
+    def find(self, wish: SampleKey) -> list[Completion] | None:
+        """Return what was sampled for a wish before."""
+        return self._known.get(wish)
+
+    def keep(self, wish: SampleKey, completions: Sequence[Completion]) -> None:
+        """Remember what was sampled for a wish."""
+        self._known[wish] = list(completions)
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request on its way, and how many callers wait for it."""
+
+    task: asyncio.Task[list[Completion]]
+    waiting: int = 0
+
+
+class CachingEngine:
+    """An engine that passes each distinct request on once, whoever asks and whenever.
+
+    `memory` holds what was sampled; by default it is this process's own, so it grows for as long as the engine lives.
+    `asked` counts the completions that callers wanted, `sampled` those that the engine below had to make.
+    """
+
+    def __init__(self, engine: Engine, memory: Memory | None = None) -> None:
+        self.asked = 0
+        self.sampled = 0
+        self._engine = engine
+        self._memory = InMemoryCache() if memory is None else memory
+        self._requests: dict[SampleKey, _Request] = {}
+
+    async def sample(
+        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+    ) -> list[Completion]:
+        """Return `n` completions, sampled now, being sampled for somebody else, or sampled before.
+
+        A request that failed is not remembered. One that all its callers gave up is given up.
+        """
+        self.asked += n
+        wish = SampleKey(agent, tuple(prompt_ids), sampling, n)
+        request = self._requests.get(wish)
+        if request is None:
+            known = self._memory.find(wish)
+            if known is not None:
+                return list(known)
+            request = self._requests[wish] = _Request(asyncio.create_task(self._sampled(wish)))
+        request.waiting += 1
+        try:
+            # Shielded: one caller's cancellation must not reach the others' samples.
+            return list(await asyncio.shield(request.task))
+        finally:
+            request.waiting -= 1
+            if not request.waiting and not request.task.done():
+                self._forget(wish)
+                request.task.cancel()
+                await asyncio.gather(request.task, return_exceptions=True)
+
+    async def sleep(self) -> None:
+        """Let the engine below rest."""
+        await self._engine.sleep()
+
+    async def wake_up(self) -> None:
+        """Let the engine below go on; what was sampled before stays known, so the adapters must be the same."""
+        await self._engine.wake_up()
+
+    async def close(self) -> None:
+        """Give up what is under way. The engine below belongs to others, and stays open."""
+        unfinished = [request.task for request in self._requests.values() if not request.task.done()]
+        self._requests.clear()
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
+
+    async def _sampled(self, wish: SampleKey) -> list[Completion]:
+        try:
+            completions = await self._engine.sample(wish.agent, wish.prompt_ids, wish.sampling, n=wish.n)
+            self._memory.keep(wish, completions)
+        finally:
+            # Before any caller hears of it: who asks again must meet the memory, or after a failure a new request.
+            self._forget(wish, task=asyncio.current_task())
+        self.sampled += len(completions)
+        return completions
+
+    def _forget(self, wish: SampleKey, *, task: object = None) -> None:
+        known = self._requests.get(wish)
+        # A request that was given up may end after its successor has begun; that one stays.
+        if known is not None and (task is None or known.task is task):
+            del self._requests[wish]
+
 
 SAMPLES = "samples"
 """The name of the records in a run."""
@@ -65,14 +184,14 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampleCounts:
     """How much was sampled, counted in the samples themselves: no kill can make it wrong."""
 
     completions: int
     tokens: int
 
     @classmethod
-    def of(cls, records: StoredRecords[Sample]) -> "Sampled":
+    def of(cls, records: StoredRecords[Sample]) -> "SampleCounts":
         """Count a file's samples without unpacking them."""
         lengths = [int(found[1]) for _, line in _whole_lines(records.path) if (found := _LENGTH.search(line))]
         return cls(len(lengths), sum(lengths))
@@ -146,22 +265,22 @@ class SampleStore:
 
 
 class ModelSamples:
-    """What a store holds of one model with its adapters: a `Memory` for a `SharingEngine`."""
+    """What a store holds of one model with its adapters: a `Memory` for a `CachingEngine`."""
 
     def __init__(self, store: SampleStore, speakers: Mapping[str | None, str]) -> None:
         self._store, self._speakers = store, speakers
 
-    def find(self, wish: Wish) -> list[Completion] | None:
+    def find(self, wish: SampleKey) -> list[Completion] | None:
         """Return what was sampled for a wish, if all of it is there."""
         found = [self._store.find(self._key(wish, place)) for place in range(wish.n)]
         return [one for one in found if one is not None] if all(found) else None
 
-    def keep(self, wish: Wish, completions: Sequence[Completion]) -> None:
+    def keep(self, wish: SampleKey, completions: Sequence[Completion]) -> None:
         """Write what was sampled for a wish."""
         for place, completion in enumerate(completions):
             self._store.keep(self._key(wish, place), completion)
 
-    def _key(self, wish: Wish, place: int) -> str:
+    def _key(self, wish: SampleKey, place: int) -> str:
         sampling = {field: getattr(wish.sampling, field) for field in _SAMPLING}  # asdict copies deeply
         parts = [self._speakers[wish.agent], sampling, place]
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
