@@ -18,7 +18,7 @@ from mada.events import Events
 from mada.grading import Grader
 from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Engine
-from mada.models.engines.choosing import Hardware
+from mada.models.engines.starting import Hardware
 from mada.models.loading import Base
 from mada.recipe.sections import EngineSection, ModelSection
 from mada.run import StoredRun

@@ -61,6 +61,7 @@ def served(tmp_path_factory):
     adapters = {agent: folder / agent for agent in AGENTS}
     for agent, path in adapters.items():
         save_adapter(stack, agent, path, base_name="mada-nano")
+    assert PYTHON is not None
     with running_vllm(PYTHON, NANO, name="mada-nano", adapters=adapters, log=folder / "vllm.log") as url:
         yield Served(url, base, LocalEngine(base.model, stack, context=512))
 

@@ -22,7 +22,7 @@ from mada.models.adapters import AdapterStack, Lora, save_adapter
 from mada.models.engine_agent import EngineAgent
 from mada.models.engines import EngineStatistics, ScriptedEngine
 from mada.models.engines.background import BackgroundEngine
-from mada.models.engines.choosing import Hardware
+from mada.models.engines.starting import Hardware
 from mada.models.loading import load_base
 from mada.recipe import Recipe
 from mada.run import Run
