@@ -153,6 +153,14 @@ prompt_price = 0.1
 """
 
 
+def stage_summary(**given: Any) -> dict[str, Any]:
+    """Make the summary of a stage's mark: what is given, with zeros for all that any stage reports."""
+    from mada.pipeline.results import KEYS
+
+    counts = dict.fromkeys([*KEYS.values(), "problems", "learnable", "steps", "examples", "systems", "questions"], 0)
+    return {**counts, "by right answers": {}, "best": {}, "learnt from": None, "file": "", "content": "", **given}
+
+
 def stage_result(summary: dict[str, Any]) -> Any:
     """Make what a stage's function returns, with any summary for the stage's mark."""
     return SimpleNamespace(to_summary=lambda: summary)

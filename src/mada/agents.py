@@ -5,7 +5,7 @@ for. `load_adapted_model` is for training stages: a base in this process with ad
 """
 
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,11 +108,21 @@ def adapter_folders(run: StoredRun, names: Sequence[str]) -> dict[str, Path]:
 
 
 def adapter_folder(name: str) -> Path:
-    """Return the folder of an adapter, downloaded from the Hub if there is no such folder here.
+    """Return the folder of an adapter: a folder here, or one that is downloaded from the Hub.
 
-    On the Hub an adapter may be in a folder of its repository: `owner/name/checkpoint-2000`.
+    On the Hub an adapter may be in a folder of its repository: `owner/name/checkpoint-2000`. A name such as
+    `runs/mine/adapters/generator-1` is never a Hub id: it is refused if the run has no such adapter.
     """
     folder = Path(name).expanduser()
+    if folder.parent.name == ADAPTERS and not (folder / CONFIG).is_file():
+        run = folder.parent.parent
+        if not (run / MANIFEST).is_file():
+            raise AdapterError(f"{run}: no such run; train it with `mada run`, or give the folder of {folder.name}")
+        stored = StoredRun.read(run)
+        generators, critics = team_names(recipe_of(stored))
+        if folder.name not in (*generators, *critics):
+            raise AdapterError(f"{run} has no {folder.name}; its agents are {', '.join((*generators, *critics))}")
+        adapter_folders(stored, [folder.name])
     if folder.exists():
         return folder
     from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
@@ -127,33 +137,6 @@ def adapter_folder(name: str) -> Path:
             "or download it where there is a network and give the folder"
         ) from None
     return Path(downloaded, *inside)
-
-
-def check_run_adapters(adapters: Iterable[str]) -> None:
-    """Refuse names of runs' adapters (`runs/mine/adapters/generator-1`) that are missing, all of them at once.
-
-    No such name is a Hub id, so this need not wait for the Hub's answer.
-    """
-    missing: dict[Path, list[str]] = {}
-    for folder in (Path(name).expanduser() for name in adapters):
-        if folder.parent.name == ADAPTERS and not (folder / CONFIG).is_file():
-            missing.setdefault(folder.parent.parent, []).append(folder.name)
-    lines = [_missing_adapters(run, names) for run, names in missing.items()]
-    if lines:
-        raise AdapterError("\n  ".join(lines if len(lines) == 1 else [f"{len(lines)} runs are missing:", *lines]))
-
-
-def _missing_adapters(run: Path, names: Sequence[str]) -> str:
-    if not (run / MANIFEST).is_file():
-        return (
-            f"{run}: no such run, but its {', '.join(names)} should answer here; train it with `mada run`, "
-            "or give the folder where it is"
-        )
-    generators, critics = team_names(recipe_of(StoredRun.read(run)))
-    unknown = [name for name in names if name not in (*generators, *critics)]
-    if unknown:
-        return f"{run} has no {', '.join(unknown)}; its agents are {', '.join((*generators, *critics))}"
-    return f"{run} has no adapter for {', '.join(names)} yet; `mada run --run {run}` goes on with its training"
 
 
 # --- how agents answer

@@ -112,30 +112,44 @@ class RunView:
 
 
 def outcome(mark: "StageMark") -> str:
-    """Say in a line what a finished stage has to say."""
+    """Return a line about the result of a finished stage."""
+    from mada.pipeline.results import (
+        CriticDataResult,
+        EvaluationResult,
+        ReportResult,
+        ScreenResult,
+        TrainingStageResult,
+    )
+
     summary = mark.summary
-    if mark.name == "split":
-        parts = [f"{name} {value:,}" for name, value in summary.items() if isinstance(value, int) and value]
-        return ", ".join(parts)
-    if mark.name == "screen":
-        learnable, of = cast("int", summary["learnable"]), cast("int", summary["problems"])
-        return f"{learnable:,} of {counted(of, 'problem')} to learn from: {_by_right(mark)}"
-    if mark.name in ("generators", "critics"):
-        best = cast("dict[str, dict[str, float]]", summary["best"])
-        kept = [f"{seat} {percent(one['accuracy'], 1)} at step {one['step']}" for seat, one in best.items()]
-        chosen = f"{summary['learnt from']:,} of {summary['examples']:,} problems; " if "learnt from" in summary else ""
-        return f"{chosen}best on the validation set: {', '.join(kept)}"
-    if mark.name == "critic-data":
-        problems = counted(cast("int", summary["examples"]), "problem")
-        return f"{problems} by how many generators were right: {_by_right(mark)}"
-    if mark.name == "evaluate":
-        asked, sampled = (cast("int", summary[name]) for name in ("completions wanted", "of these sampled"))
-        copies = cast("int", summary.get("benchmark copies in training", 0))
-        warning = f"; warning: {counted(copies, 'training problem')} copied from these benchmarks" if copies else ""
-        return f"{sampled:,} completions sampled, {asked - sampled:,} shared between systems{warning}"
-    return ": ".join(str(summary[key]) for key in ("file", "content") if key in summary) or "done"
+    match mark.name:
+        case "split":
+            counts = [f"{name} {value:,}" for name, value in summary.items() if isinstance(value, int) and value]
+            return ", ".join(counts)
+        case "screen":
+            result = ScreenResult.model_validate(summary)
+            problems = counted(result.problems, "problem")
+            return f"{result.learnable:,} of {problems} to learn from: {_by_right(result.by_right)}"
+        case "generators" | "critics":
+            result = TrainingStageResult.model_validate(summary)
+            best = [f"{name} {percent(one.accuracy, 1)} at step {one.step}" for name, one in result.best.items()]
+            learnt_from = result.learnt_from
+            chosen = "" if learnt_from is None else f"{learnt_from:,} of {result.examples:,} problems; "
+            return f"{chosen}best on the validation set: {', '.join(best)}"
+        case "critic-data":
+            result = CriticDataResult.model_validate(summary)
+            problems = counted(result.examples, "problem")
+            return f"{problems} by how many generators were right: {_by_right(result.by_right)}"
+        case "evaluate":
+            result = EvaluationResult.model_validate(summary)
+            copies = counted(result.copies_in_training or 0, "training problem")
+            warning = f"; warning: {copies} copied from these benchmarks" if result.copies_in_training else ""
+            shared = result.completions - result.sampled
+            return f"{result.sampled:,} completions sampled, {shared:,} shared between systems{warning}"
+        case _:
+            result = ReportResult.model_validate(summary)
+            return f"{result.file}: {result.content}"
 
 
-def _by_right(mark: "StageMark") -> str:
-    right = cast("dict[str, int]", mark.summary["by right answers"])
-    return ", ".join(f"{number} right: {count:,}" for number, count in right.items())
+def _by_right(counts: "dict[int, int]") -> str:
+    return ", ".join(f"{number} right: {count:,}" for number, count in counts.items())

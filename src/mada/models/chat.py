@@ -1,7 +1,6 @@
 """Chat templates: from a user message to the tokens of a prompt, and from sampled tokens to text."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -58,30 +57,20 @@ def text_of(token_ids: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> s
     return fast.decode(list(token_ids), skip_special_tokens=True)
 
 
-class Encoder:
-    """Renders and encodes prompts, with a cache: a prompt is counted before it is sent, and all critics of a round
-    are sent the same one. Encoding is most of the host's work for a long prompt.
+@lru_cache(maxsize=8)
+def encoder_of(tokenizer: "PreTrainedTokenizerBase") -> Callable[[str], tuple[str, tuple[int, ...]]]:
+    """Return the function that renders and encodes user messages; all agents with this tokenizer share its cache.
+
+    A prompt is counted before it is sent, and all critics of a round are sent the same one; encoding is most of the
+    host's work for a long prompt.
     """
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
-        self._tokenizer = tokenizer
-        self._cache: OrderedDict[str, tuple[str, tuple[int, ...]]] = OrderedDict()
+    @lru_cache(maxsize=_CACHED_PROMPTS)
+    def encode(text: str) -> tuple[str, tuple[int, ...]]:
+        rendered = chat_prompt(text, tokenizer)
+        return rendered, prompt_ids(rendered, tokenizer)
 
-    def encode(self, text: str) -> tuple[str, tuple[int, ...]]:
-        """Return a user message as a rendered prompt and as its tokens."""
-        found = self._cache.get(text)
-        if found is None:
-            rendered = chat_prompt(text, self._tokenizer)
-            found = self._cache[text] = rendered, prompt_ids(rendered, self._tokenizer)
-            while len(self._cache) > _CACHED_PROMPTS:
-                self._cache.popitem(last=False)
-        return found
-
-
-@lru_cache(maxsize=8)
-def encoder_of(tokenizer: "PreTrainedTokenizerBase") -> Encoder:
-    """Return the encoder that all agents with this tokenizer share."""
-    return Encoder(tokenizer)
+    return encode
 
 
 async def encode_in_thread(work: Callable[[], T], *, characters: int) -> T:

@@ -46,7 +46,7 @@ class EngineAgent:
         self.window = window
         self._engine = engine
         self._tokenizer = tokenizer
-        self._encoder = encoder_of(tokenizer)
+        self._encode = encoder_of(tokenizer)
 
     async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
         """Sample one reply to the question, or to the question and what others said."""
@@ -67,7 +67,7 @@ class EngineAgent:
 
     def _encoded(self, question: str, seen: Sequence[Response]) -> tuple[FittedPrompt, tuple[str, tuple[int, ...]]]:
         fitted = self._prompt(question, seen)
-        return fitted, self._encoder.encode(fitted.text)
+        return fitted, self._encode(fitted.text)
 
     def _prompt(self, question: str, seen: Sequence[Response]) -> FittedPrompt:
         budget = self.window - self.sampling.max_tokens
@@ -86,7 +86,7 @@ class EngineAgent:
         return FittedPrompt(text, tokens, shortened_responses=0, characters_left_out=0)
 
     def _count_tokens(self, text: str) -> int:
-        return len(self._encoder.encode(text)[1])
+        return len(self._encode(text)[1])
 
 
 def response_of(

@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from mada.agents import DebateSettings, LoadedModel, Log, load_model, weights_key
 from mada.digest import digest_of
@@ -25,6 +24,7 @@ from mada.grading import Grader
 from mada.models.adapters.peft_files import digest_of_adapter
 from mada.models.chat import chat_prompt, prompt_ids
 from mada.models.engine_agent import EngineAgent
+from mada.models.engines import Engine
 from mada.models.engines.openai import OpenAIEngine
 from mada.models.loading import digest_of_model
 from mada.pipeline.context import Context
@@ -83,22 +83,26 @@ async def run_evaluation(
             specs = {name: evaluation.agents[name] for system in systems for name in system.agents}
             async with load_agents(
                 specs, settings=evaluation.settings, engine=evaluation.engine, store=store, log=events.log
-            ) as agents:
-                run.check_inputs(STAGE, _digests_of_problems(plan) | agents.inputs)
+            ) as loaded:
+                run.check_inputs(STAGE, _digests_of_problems(plan) | loaded.inputs)
                 by_cost = [system for system in systems if system.match == "cost" and queue.pending(system)]
                 if by_cost and plan.prompt_price is None:
                     question = queue.pending(by_cost[0])[0].problem.question
-                    price = await agents.prompt_price(by_cost[0].generators[0], question)
+                    price = await loaded.prompt_price(by_cost[0].generators[0], question)
                     events.log(f"reading a prompt token costs {price:g} of generating one here")
                     plan = plan.with_prompt_price(price)
                     run.write_text(PLAN_FILE, plan.to_json())
-                meter = UsageMeter(run.records(USAGE, Usage), agents.read)
+                meter = UsageMeter(run.records(USAGE, Usage), loaded.read)
                 # Three systems may wait for the same two samples, and a vote for its slowest: as many questions as
                 # rows would leave half of the rows empty.
-                at_once = 4 * agents.slots
+                at_once = 4 * loaded.slots
                 try:
                     await queue.run(
-                        systems, agent_named=agents.agent, at_once=at_once, meter=meter, prompt_price=plan.prompt_price
+                        systems,
+                        agent_named=loaded.agents.__getitem__,
+                        at_once=at_once,
+                        meter=meter,
+                        prompt_price=plan.prompt_price,
                     )
                 finally:
                     meter.record(now=True)
@@ -191,66 +195,39 @@ def _recorded_plan(run: StoredRun) -> EvaluationPlan | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _CachedModel:
-    """A loaded model, its engine behind the cache of samples, and digests of its weights by their keys."""
-
-    loaded: LoadedModel
-    sharing: CachingEngine
-    inputs: Mapping[str, str]
-
-
 class LoadedAgents:
-    """Agents whose models are loaded."""
+    """Agents whose models are loaded; `inputs` are digests of their weights and adapters, by the names of the manifest.
 
-    def __init__(
-        self, specs: AgentSpecs, models: Mapping[ModelSection, _CachedModel], settings: DebateSettings
-    ) -> None:
-        self._specs, self._models, self._settings = specs, models, settings
-        self._agents: dict[str, EngineAgent] = {}
+    Each engine is behind the run's cache of samples.
+    """
 
-    def agent(self, name: str) -> EngineAgent:
-        """Return an agent by its name."""
-        if name not in self._agents:
-            spec = self._specs[name]
-            model = self._models[spec.model]
-            self._agents[name] = self._settings.agent(
-                name,
-                None if spec.adapter is None else str(spec.adapter),
-                engine=model.sharing,
-                chat=model.loaded.chat,
-                window=model.loaded.window,
-                is_judge=spec.is_judge,
-            )
-        return self._agents[name]
+    specs: AgentSpecs
+    agents: Mapping[str, EngineAgent]
+    models: Mapping[ModelSection, tuple[LoadedModel, CachingEngine]]
+    inputs: Mapping[str, str]
 
     @property
     def slots(self) -> int:
         """How many completions can be sampled at the same time."""
-        return sum(model.loaded.engine.slots for model in self._models.values())
-
-    @property
-    def inputs(self) -> dict[str, str]:
-        """Digests of the weights and adapters that answer here."""
-        weights = {key: digest for model in self._models.values() for key, digest in model.inputs.items()}
-        return weights | _digests_of_adapters(self._specs)
+        return sum(loaded.engine.slots for loaded, _ in self.models.values())
 
     def read(self) -> EngineUsage:
         """Return what the engines have done so far."""
-        statistics = [model.loaded.engine.statistics for model in self._models.values()]
+        statistics = [loaded.engine.statistics for loaded, _ in self.models.values()]
         # All models are on one device, or on a server.
-        where = max((model.loaded for model in self._models.values()), key=lambda loaded: loaded.accelerators)
+        where = max((loaded for loaded, _ in self.models.values()), key=lambda loaded: loaded.accelerators)
         return EngineUsage(
             device=where.device,
             accelerators=where.accelerators,
             busy=sum(one.seconds for one in statistics),
-            completions=sum(model.sharing.sampled for model in self._models.values()),
+            completions=sum(sharing.sampled for _, sharing in self.models.values()),
             generated_tokens=sum(one.generated_tokens for one in statistics),
             prompt_tokens=sum(one.prompt_tokens for one in statistics),
         )
 
     async def prompt_price(self, name: str, question: str) -> float:
         """Measure what reading a prompt token costs an agent's engine, in generated tokens."""
-        agent, loaded = self.agent(name), self._models[self._specs[name].model].loaded
+        agent, (loaded, _) = self.agents[name], self.models[self.specs[name].model]
         tokenizer = loaded.chat.tokenizer
         ids = prompt_ids(chat_prompt(agent.prompts.ask(question), tokenizer), tokenizer)
         # On a CPU, this process's own time: whatever else uses the cores does not count.
@@ -263,29 +240,39 @@ async def load_agents(
     specs: AgentSpecs, *, settings: DebateSettings, engine: EngineSection, store: SampleStore, log: Log
 ) -> AsyncGenerator[LoadedAgents]:
     """Load the models of some agents; close their engines after the block."""
-    models: dict[ModelSection, _CachedModel] = {}
+    inputs = _digests_of_adapters(specs)
+    models: dict[ModelSection, tuple[LoadedModel, CachingEngine]] = {}
     sections = models_of(specs, specs)
     async with AsyncExitStack() as closing:
         for model in sections:
-            adapters = [spec.adapter for spec in specs.values() if spec.model == model and spec.adapter is not None]
-            loaded = await load_model(
-                model, {str(folder): folder for folder in adapters}, engine=engine, alone=len(sections) == 1, log=log
-            )
+            folders = [spec.adapter for spec in specs.values() if spec.model == model and spec.adapter is not None]
+            adapters = {str(folder): folder for folder in folders}
+            loaded = await load_model(model, adapters, engine=engine, alone=len(sections) == 1, log=log)
             closing.push_async_callback(loaded.engine.close)
-            models[model] = _cached(model, adapters, loaded, store)
-        yield LoadedAgents(specs, models, settings)
+            digest, known = _digest_of_weights(model, loaded.engine)
+            inputs |= known
+            # Samples are kept under digests of what they were sampled from.
+            speakers: dict[str | None, str] = {None: f"{digest} {loaded.precision}"}
+            speakers |= {name: f"{speakers[None]} {digest_of_adapter(folder)}" for name, folder in adapters.items()}
+            models[model] = loaded, CachingEngine(loaded.engine, store.of_model(speakers))
+        agents = {
+            name: settings.agent(
+                name,
+                None if spec.adapter is None else str(spec.adapter),
+                engine=models[spec.model][1],
+                chat=models[spec.model][0].chat,
+                window=models[spec.model][0].window,
+                is_judge=spec.is_judge,
+            )
+            for name, spec in specs.items()
+        }
+        yield LoadedAgents(specs, agents, models, inputs)
 
 
-def _cached(model: ModelSection, adapters: Sequence[Path], loaded: LoadedModel, store: SampleStore) -> _CachedModel:
-    """Put the cache of samples before an engine; samples are kept under digests of what they were sampled from."""
-    if isinstance(loaded.engine, OpenAIEngine):
-        served = loaded.engine.identity()
-        digest = digest_of(served)
-        inputs = {f"served model {name}": digest_of(said) for name, said in served["models"].items()}
-    else:
-        digest = digest_of_model(model.name, revision=model.revision)
-        inputs = {weights_key(model): digest}
-    base = f"{digest} {loaded.precision}"
-    speakers: dict[str | None, str] = {None: base}
-    speakers |= {str(folder): f"{base} {digest_of_adapter(folder)}" for folder in adapters}
-    return _CachedModel(loaded, CachingEngine(loaded.engine, store.of_model(speakers)), inputs)
+def _digest_of_weights(model: ModelSection, engine: Engine) -> tuple[str, dict[str, str]]:
+    """Return the digest of a model's weights, and what the manifest keeps of them."""
+    if isinstance(engine, OpenAIEngine):
+        served = engine.identity()
+        return digest_of(served), {f"served model {name}": digest_of(said) for name, said in served["models"].items()}
+    digest = digest_of_model(model.name, revision=model.revision)
+    return digest, {weights_key(model): digest}

@@ -9,7 +9,6 @@ from mada.agents import (
     AgentSpec,
     DebateSettings,
     adapter_folder,
-    check_run_adapters,
     team_names,
 )
 from mada.debate.prompts import Prompts
@@ -161,7 +160,6 @@ def evaluation_of_file(recipe: EvaluationRecipe) -> Evaluation:
 
 
 def _agents_of_file(recipe: EvaluationRecipe) -> AgentSpecs:
-    check_run_adapters(agent.adapter for agent in recipe.agents.values() if agent.adapter)
     specs = {
         name: AgentSpec(
             ModelSection(name=agent.model, revision=agent.revision, dtype=agent.dtype, window=agent.window),

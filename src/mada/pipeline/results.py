@@ -1,7 +1,5 @@
 """What each stage reports when it is done: typed here, and the summary of its mark on disk."""
 
-from typing import Self
-
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 KEYS = {
@@ -34,11 +32,6 @@ class StageResult(BaseModel):
     def to_summary(self) -> dict[str, JsonValue]:
         """Return the summary of the stage's mark."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-
-    @classmethod
-    def of(cls, summary: dict[str, JsonValue]) -> Self:
-        """Read the summary of a stage's mark."""
-        return cls.model_validate(summary)
 
 
 class SplitResult(StageResult):

@@ -14,7 +14,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from typer.testing import CliRunner
 
-from factories import stage_result
+from factories import stage_result, stage_summary
 from mada.cli import app, main
 from mada.errors import RecipeError
 from mada.recipe import load_recipe
@@ -107,8 +107,7 @@ def pretended(monkeypatch):
             context.run.write_text((*stage.files, *stage.results)[0], stage.name)
             agents = context.agents("critic" if stage.name == "critics" else "generator")
             best = {agent: {"step": 0, "accuracy": 0.5} for agent in agents}
-            counted = {"completions wanted": 1, "of these sampled": 1}
-            return stage_result({"best": best, "examples": 1, "by right answers": {}, **counted})
+            return stage_result(stage_summary(best=best))
 
         return function
 
@@ -365,7 +364,7 @@ def test_critics_are_trained_anew_on_the_generators_of_another_run(finished, tmp
 def test_generators_of_another_recipe_are_refused_before_anything_is_written(recipe, tmp_path, pretended, refused):
     mada("run", recipe, "--run", tmp_path / "old", "--until", "generators")
     words = ("run", recipe, "--generators", tmp_path / "old", "--run", tmp_path / "new")
-    assert f"mada: {tmp_path / 'old'} has no generators to lend yet (critic-data is missing); " in refused(*words)
+    assert f"mada: {tmp_path / 'old'} has no trained generators yet (critic-data is missing); " in refused(*words)
     mada("run", "--run", tmp_path / "old", "--until", "critic-data")
     message = refused(*words, "training.steps=3", "seed=1", "critics.steps=4", "engine.rows=32")
     assert [line.split()[0] for line in message.splitlines()[1:-1]] == ["seed", "training.steps"]
@@ -373,7 +372,7 @@ def test_generators_of_another_recipe_are_refused_before_anything_is_written(rec
     assert refused(*words, "--from", "generators").startswith(
         "mada: --from generators would do again what --generators"
     )
-    assert refused(*words, "team.rounds=1").startswith("mada: 'critic-data' is no stage of this recipe")
+    assert refused(*words, "team.rounds=1").startswith("mada: this recipe has no stage 'critic-data'")
     assert not (tmp_path / "new").exists()
 
 
@@ -566,9 +565,7 @@ def test_a_folder_that_the_system_refuses_is_refused(recipe, tmp_path, refused, 
 def test_a_stage_that_the_recipe_does_not_have_is_refused(recipe, tmp_path, pretended, refused):
     mada("run", recipe, "team.rounds=1", "--run", tmp_path / "run", "--until", "generators")
     message = refused("critics", "--run", tmp_path / "run")
-    assert message == (
-        "mada: 'critics' is no stage of this recipe; its stages are split, generators, evaluate, report\n"
-    )
+    assert message == "mada: this recipe has no stage 'critics'; choose from split, generators, evaluate, report\n"
     assert "no stage 'screen'" in refused("screen", recipe, "--run", tmp_path / "new")
     assert "no stage 'screen'" in refused("run", recipe, "--from", "screen", "--run", tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
+from factories import stage_summary
 from mada.cli.run_view import RunView, outcome
 from mada.events import Progress, StageFinished, StageSkipped, StageStarted, StepFinished, TrainingStarted
 from mada.run import StageMark
@@ -13,6 +14,7 @@ from mada.run import StageMark
 
 def mark(name, seconds=12.3, **summary):
     now = datetime(2026, 1, 1, tzinfo=UTC)
+    summary = summary if name == "split" else stage_summary(**summary)
     return StageMark(name=name, started_at=now, ended_at=now, seconds=seconds, summary=summary)
 
 

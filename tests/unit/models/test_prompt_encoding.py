@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from mada.models import chat
-from mada.models.chat import Encoder, chat_prompt, encode_in_thread, encoder_of, prompt_ids, text_of
+from mada.models.chat import chat_prompt, encode_in_thread, encoder_of, prompt_ids, text_of
 
 LONG = "What is 2 + 2? " * 200
 
@@ -25,19 +25,19 @@ def encoded(monkeypatch):
 
 
 def test_a_prompt_is_encoded_once_and_as_the_chat_template_says(chat_tokenizer, encoded):
-    encoder = Encoder(chat_tokenizer)
-    rendered, ids = encoder.encode("What is 2 + 2?")
+    encode = encoder_of.__wrapped__(chat_tokenizer)
+    rendered, ids = encode("What is 2 + 2?")
     assert rendered == chat_prompt("What is 2 + 2?", chat_tokenizer)
     assert chat_tokenizer.decode(list(ids)) == rendered
-    assert encoder.encode("What is 2 + 2?") == (rendered, ids)
+    assert encode("What is 2 + 2?") == (rendered, ids)
     assert len(encoded) == 1
 
 
 def test_only_long_prompts_are_made_aside(chat_tokenizer, encoded):
-    encoder = Encoder(chat_tokenizer)
+    encode = encoder_of.__wrapped__(chat_tokenizer)
 
     async def ask(text):
-        return await encode_in_thread(lambda: encoder.encode(text), characters=len(text))
+        return await encode_in_thread(lambda: encode(text), characters=len(text))
 
     async def all_of_them():
         return await asyncio.gather(*map(ask, (LONG, LONG, "short", LONG)))
@@ -47,14 +47,14 @@ def test_only_long_prompts_are_made_aside(chat_tokenizer, encoded):
     assert threads[chat_prompt(LONG, chat_tokenizer)].startswith("mada-encoding")
     assert threads[chat_prompt("short", chat_tokenizer)] == threading.current_thread().name
     assert len(encoded) == 2
-    assert replies == [encoder.encode(text) for text in (LONG, LONG, "short", LONG)]
+    assert replies == [encode(text) for text in (LONG, LONG, "short", LONG)]
 
 
 def test_prompts_come_back_in_the_order_of_asking(chat_tokenizer):
-    encoder, done = Encoder(chat_tokenizer), []
+    encode, done = encoder_of.__wrapped__(chat_tokenizer), []
 
     async def ask(number, text):
-        await encode_in_thread(lambda: encoder.encode(text), characters=len(text))
+        await encode_in_thread(lambda: encode(text), characters=len(text))
         done.append(number)
 
     async def all_of_them():
@@ -66,9 +66,9 @@ def test_prompts_come_back_in_the_order_of_asking(chat_tokenizer):
 
 def test_what_was_asked_long_ago_is_forgotten(chat_tokenizer, encoded, monkeypatch):
     monkeypatch.setattr(chat, "_CACHED_PROMPTS", 2)
-    encoder = Encoder(chat_tokenizer)
+    encode = encoder_of.__wrapped__(chat_tokenizer)
     for text in ("a", "b", "c", "c", "b", "a"):
-        encoder.encode(text)
+        encode(text)
     assert len(encoded) == 4
 
 

@@ -40,8 +40,10 @@ def with_agents(specs, store, look):
 def test_a_reply_has_at_most_half_of_the_agents_own_window(scripted, store):
     engines = scripted(lambda agent, prompt, seed: "4")
 
-    async def look(agents):
-        return {name: (agents.agent(name).window, agents.agent(name).sampling.max_tokens) for name in ("long", "short")}
+    async def look(loaded):
+        return {
+            name: (loaded.agents[name].window, loaded.agents[name].sampling.max_tokens) for name in ("long", "short")
+        }
 
     found = with_agents({"long": AgentSpec(NANO), "short": AgentSpec(SHORT)}, store, look)
     assert found == {"long": (1024, 512), "short": (64, 32)}
@@ -57,9 +59,9 @@ def test_agents_on_one_model_share_it_and_a_judge_is_asked_in_its_own_way(script
         "other": AgentSpec(NANO, adapter_files["second"]),
     }
 
-    async def look(agents):
-        first = await agents.agent("base").answer("What is 2 + 2?", (), seed=1)
-        turns = [await agents.agent(name).answer("What is 2 + 2?", [first.response], seed=1) for name in specs]
+    async def look(loaded):
+        first = await loaded.agents["base"].answer("What is 2 + 2?", (), seed=1)
+        turns = [await loaded.agents[name].answer("What is 2 + 2?", [first.response], seed=1) for name in specs]
         return [(turn.agent, turn.response.text) for turn in turns]
 
     said = with_agents(specs, store, look)
@@ -76,8 +78,8 @@ def test_the_same_adapter_elsewhere_is_the_same_speaker(scripted, store, adapter
     engines = scripted(lambda agent, prompt, seed: "4")
     copy = shutil.copytree(adapter_files["first"], tmp_path / "copy")
 
-    async def ask(agents):
-        await agents.agent("agent").answer("What is 2 + 2?", (), seed=1)
+    async def ask(loaded):
+        await loaded.agents["agent"].answer("What is 2 + 2?", (), seed=1)
 
     for folder in (adapter_files["first"], copy, adapter_files["second"]):
         with_agents({"agent": AgentSpec(NANO, folder)}, store, ask)
@@ -100,9 +102,9 @@ def test_weights_that_were_overwritten_are_another_speaker(scripted, store, tmp_
     weights = folder / "model.safetensors"
     model = ModelSection(name=str(folder))
 
-    async def ask(agents):
-        await agents.agent("agent").answer("What is 2 + 2?", (), seed=1)
-        return agents.inputs
+    async def ask(loaded):
+        await loaded.agents["agent"].answer("What is 2 + 2?", (), seed=1)
+        return loaded.inputs
 
     first = with_agents({"agent": AgentSpec(model)}, store, ask)
     assert with_agents({"agent": AgentSpec(model)}, store, ask) == first
@@ -126,7 +128,7 @@ def test_a_damaged_adapter_of_a_run_is_named(scripted, store, tiny, opened, with
     content[-2] ^= 1
     weights.write_bytes(content)
 
-    async def look(agents):
+    async def look(loaded):
         pass
 
     with pytest.raises(RunError, match=r"generator-1.*is damaged"):
