@@ -362,11 +362,13 @@ def test_a_missing_adapter(evaluation_file, finished, refused, tmp_path, monkeyp
     text = evaluation_file.read_text()
     evaluation_file.write_text(text.replace("generator-1", "generator-9"))
     message = refused("evaluate", evaluation_file, "--out", tmp_path / "out")
-    assert f"{finished.folder} has no generator-9; its agents are generator-1, generator-2, critic-1, critic-2" in message
+    assert (
+        f"{finished.folder} has no generator-9; its agents are generator-1, generator-2, critic-1, critic-2" in message
+    )
     evaluation_file.write_text(text.replace(str(finished.folder), "owner"))
     assert "owner: no such run" in refused("evaluate", evaluation_file, "--out", tmp_path / "out")
     evaluation_file.write_text(text.replace(str(finished.folder / "adapters" / "generator-1"), "owner/generator-1"))
-    assert "owner/generator-1: no such folder here" in refused("evaluate", evaluation_file, "--out", tmp_path / "out")
+    assert "owner/generator-1: no such folder" in refused("evaluate", evaluation_file, "--out", tmp_path / "out")
 
 
 def test_an_evaluation_is_no_team(evaluation_file, refused, tmp_path):
