@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from pydantic import TypeAdapter
 
 import mada
 from mada.debate.prompts import WindowError
 from mada.debate.protocol import DebateError
-from mada.debate.transcript import Debate, Response, Turn
+from mada.debate.transcript import Response, Turn
 from mada.digest import digest_of
 from mada.errors import DataError, EngineError, GradingError, RunError
 from mada.models.adapters import AdapterStack, Lora, save_adapter
@@ -64,24 +63,24 @@ def base_team(model_folder):
 
 @pytest.fixture(scope="module")
 def run_folder(model_folder, tmp_path_factory):
-    """A run whose training is over: every seat has its adapter."""
+    """A run whose training is over: every agent has its adapter."""
     folder = tmp_path_factory.mktemp("runs") / "done"
     recipe = make_recipe(model_folder)
     with Run.open(folder, recipe):
         pass
     base = load_base(str(model_folder), device="cpu")
-    seats = ("generator-1", "generator-2", "critic-1")
-    stack = AdapterStack.attach(base.model, seats, Lora(rank=4, alpha=8, dropout=0.0))
+    agents = ("generator-1", "generator-2", "critic-1")
+    stack = AdapterStack.attach(base.model, agents, Lora(rank=4, alpha=8, dropout=0.0))
     generator = torch.Generator().manual_seed(1)
-    for seat in seats:
-        own = stack.tensors(seat)
-        stack.assign(seat, {name: torch.randn(one.shape, generator=generator) * 0.2 for name, one in own.items()})
-        save_adapter(stack, seat, folder / "adapters" / seat, base_name=base.name)
+    for agent in agents:
+        own = stack.tensors(agent)
+        stack.assign(agent, {name: torch.randn(one.shape, generator=generator) * 0.2 for name, one in own.items()})
+        save_adapter(stack, agent, folder / "adapters" / agent, base_name=base.name)
     return folder
 
 
 def member(team) -> EngineAgent:
-    """The first generator, which sits in its seat like all others."""
+    """The first generator, loaded as all others."""
     return team.generators[0]
 
 
@@ -150,15 +149,13 @@ def test_a_reader_who_has_had_enough_leaves_nothing_running(team):
     assert asyncio.run(first()) == ("a", 0)
 
 
-@pytest.mark.parametrize("question", ["", " \n "])
-def test_an_empty_question_is_refused(team, question):
-    with pytest.raises(DataError, match="the question is empty"):
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [("", "is empty"), (" \n ", "is empty"), ("\udcff", r"half of a character \('\\udcff'\)")],
+)
+def test_a_question_that_cannot_be_asked_is_refused(team, question, message):
+    with pytest.raises(DataError, match=message):
         team.debate_sync(question)
-
-
-def test_half_a_character_is_refused(team):
-    with pytest.raises(DataError, match=r"half of a character \('\\udcff'\)"):
-        team.debate_sync("\udcff")
 
 
 def test_synchronous_calls_work_inside_a_running_loop_as_in_a_notebook(model_folder):
@@ -174,7 +171,7 @@ def test_synchronous_calls_work_inside_a_running_loop_as_in_a_notebook(model_fol
     asyncio.run(cell())
 
 
-def test_seats_that_do_not_go_together_are_refused(model_folder):
+def test_agents_that_do_not_go_together_are_refused(model_folder):
     with pytest.raises(DebateError, match="2 rounds and no critics"):
         Team([Parrot("a")])
     with pytest.raises(DebateError, match="no generators"):
@@ -224,17 +221,6 @@ def test_many_at_once_in_one_batch_give_what_each_gives_alone(base_team):
     assert asyncio.run(together()) == [base_team.debate_sync(question, seed=1) for question in questions]
 
 
-def test_a_transcript_is_stored_and_read_back(base_team):
-    debate = base_team.debate_sync("q")
-    adapter = TypeAdapter(Debate)
-    assert adapter.validate_json(adapter.dump_json(debate)) == debate
-
-
-def test_a_question_longer_than_the_window(base_team):
-    with pytest.raises(WindowError, match="the question does not fit"):
-        base_team.debate_sync("x" * 100_000)
-
-
 def test_defaults_leave_room_for_the_other_agents_words(model_folder):
     with Team.untrained(str(model_folder), device="cpu", window=2000) as team:
         first = member(team)
@@ -246,11 +232,11 @@ def test_defaults_leave_room_for_the_other_agents_words(model_folder):
         assert team.base.name == str(model_folder)
 
 
-def test_a_trained_team_sits_in_its_seats_with_its_own_adapters(run_folder):
+def test_every_agent_of_a_trained_team_has_its_own_adapter(run_folder):
     with Team.load(run_folder, device="cpu", temperature=0.0) as team:
-        seats: list[Any] = [*team.generators, *team.critics]
-        assert [seat.name for seat in seats] == ["generator-1", "generator-2", "critic-1"]
-        assert [seat.adapter for seat in seats] == ["generator-1", "generator-2", "critic-1"]
+        agents: list[Any] = [*team.generators, *team.critics]
+        assert [agent.name for agent in agents] == ["generator-1", "generator-2", "critic-1"]
+        assert [agent.adapter for agent in agents] == ["generator-1", "generator-2", "critic-1"]
         debate = team.debate_sync("q")
     assert debate.rounds[0].turns[0].prompt == "<|user|>Q: q<|end|><|assistant|>"
     first, second = debate.rounds[0].turns
@@ -351,7 +337,7 @@ def test_an_engine_that_does_not_start_leaves_no_thread():
 
 
 def test_adapters_do_what_they_did_when_they_were_saved(run_folder, model_folder):
-    """A seat's likeliest reply is that of its adapter in PEFT."""
+    """An agent's likeliest reply is that of its adapter in PEFT."""
     from peft import PeftModel
 
     with Team.load(run_folder, device="cpu", temperature=0.0, rounds=1) as team:
@@ -384,11 +370,6 @@ def test_a_run_whose_training_is_not_over_names_the_missing_adapters(model_folde
     (folder / "adapters" / "generator-2").symlink_to(run_folder / "adapters" / "generator-2")
     with pytest.raises(RunError, match=r"no adapter for generator-1, critic-1 yet; `mada run --run .*begun` goes on"):
         Team.load(folder)
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(RunError, match="does not exist"):
-        Team.load(tmp_path / "nowhere")
 
 
 def test_a_recipe_of_another_mada_is_refused(run_folder, tmp_path):

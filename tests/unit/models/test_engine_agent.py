@@ -5,7 +5,6 @@ import itertools
 import re
 import threading
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from mada.errors import ModelError
 from mada.models.chat import opens_thinking, prompt_ids
 from mada.models.engine_agent import EngineAgent, response_of
 from mada.models.engines import Completion, Sampling, ScriptedEngine
-from mada.models.loading import stop_tokens_of
 from mada.seeds import seed_for
 
 SHORT = Prompts(reasoning="Q: {question}", debate_header="H", debate_response="<{response}>", debate_request="R")
@@ -191,16 +189,6 @@ def test_tokens_are_kept_only_when_asked_for(chat_tokenizer):
 
 def test_no_special_tokens_are_added_to_a_rendered_prompt(chat_tokenizer):
     assert chat_tokenizer.decode(list(prompt_ids("<|user|>é", chat_tokenizer))) == "<|user|>é"
-
-
-@pytest.mark.parametrize(("configured", "wanted"), [(None, ()), (7, (7,)), ([9, 7], (7, 9))])
-def test_the_tokens_that_end_a_reply_are_the_tokenizers_and_the_models(chat_tokenizer, configured, wanted):
-    model: Any = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=configured))
-    assert stop_tokens_of(chat_tokenizer, model.generation_config) == tuple(
-        sorted({chat_tokenizer.eos_token_id, *wanted})
-    )
-    model = SimpleNamespace(generation_config=None)
-    assert stop_tokens_of(chat_tokenizer, model.generation_config) == (chat_tokenizer.eos_token_id,)
 
 
 def test_a_prompt_that_several_are_sent_is_encoded_once(chat_tokenizer, monkeypatch):

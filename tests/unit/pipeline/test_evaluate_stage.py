@@ -27,7 +27,7 @@ EVERYTHING = f"evaluation.systems={list(ALL)}"
 
 
 def reply_by_adapter(answers):
-    """Trained generators are right in seat 1 and 2, trained critics always, the bare model never."""
+    """Trained generators 1 and 2 are right, trained critics always, the bare model never."""
 
     def reply(agent, prompt, seed):
         [answer] = [answer for question, answer in answers.items() if question in prompt]
@@ -46,7 +46,7 @@ def engines(scripted):
 
 @pytest.fixture
 def stage(tiny, opened, with_adapters, engines):
-    """Open a run whose seats are filled."""
+    """Open a run whose agents have adapters."""
 
     def make(*overrides):
         context = opened(tiny(*overrides))
@@ -66,7 +66,7 @@ def transcripts_of(context):
     return [asdict(one) for one in StoredRun.read(context.run.folder).records("transcripts", Transcript)]
 
 
-def places(lines, system):
+def items_of(lines, system):
     return sorted((one["benchmark"], one["seed"], one["problem"]) for one in lines if one["system"] == system)
 
 
@@ -77,7 +77,7 @@ def test_every_system_answers_every_problem_with_every_seed_once(stage, engines)
     context = stage()
     summary = asyncio.run(evaluate(context)).to_summary()
     scores = lines_of(context, "scores")
-    assert {name: places(scores, name) for name in DEFAULT} == dict.fromkeys(DEFAULT, ITEMS)
+    assert {name: items_of(scores, name) for name in DEFAULT} == dict.fromkeys(DEFAULT, ITEMS)
     assert len(scores) == len(DEFAULT) * 8
     # Replies are about equally long, so matched votes have about six samples; what they have is in the records.
     votes = {name: sum(len(one["answers"][0]) for one in scores if one["system"] == name) for name in VOTES}
@@ -101,7 +101,7 @@ def test_every_system_answers_every_problem_with_every_seed_once(stage, engines)
     assert [done for done, _, _ in context.events.progress_seen] == list(range(73)), "recorded one by one"
 
 
-def test_accuracies_are_those_of_the_seats(stage):
+def test_accuracies_are_those_of_the_agents(stage):
     context = stage(EVERYTHING)
     asyncio.run(evaluate(context))
     summary = read_summary(context.run)
@@ -120,7 +120,7 @@ def test_accuracies_are_those_of_the_seats(stage):
     assert team["agents"] == [[f"generator-{n}" for n in (1, 2, 3)], [f"critic-{n}" for n in (1, 2, 3)]]
 
 
-def test_systems_draw_the_same_samples_where_they_seat_the_same_model(stage, engines):
+def test_systems_draw_the_same_samples_where_they_share_the_same_model(stage, engines):
     context = stage(EVERYTHING)
     asyncio.run(evaluate(context))
     transcripts = {(one["system"], one["seed"], one["problem"]): one for one in transcripts_of(context)}
@@ -128,7 +128,7 @@ def test_systems_draw_the_same_samples_where_they_seat_the_same_model(stage, eng
     for system in ("debate", "mada"):
         debate = transcripts[system, 1, "abacus-easy/2"]["debate"]
         texts[system] = [turn["response"]["text"].split("\n")[0] for turn in debate["rounds"][0]["turns"]]
-    assert texts["debate"] == texts["mada"], "seeds are of seats, so trained and untrained meet the same luck"
+    assert texts["debate"] == texts["mada"], "seeds depend on the position in the team, not on the adapter"
     assert len(set(texts["mada"])) == 3
     other = transcripts["mada", 0, "abacus-easy/2"]["debate"]["rounds"][0]["turns"][0]["response"]["text"]
     assert other.split("\n")[0] not in texts["mada"], "another seed of the evaluation is another sample"
@@ -141,7 +141,7 @@ def test_transcripts_are_kept_of_debates_alone(stage):
     asyncio.run(evaluate(context))
     transcripts = transcripts_of(context)
     assert {one["system"] for one in transcripts} == {"debate", "mada"}
-    assert places(transcripts, "debate") == places(transcripts, "mada") == ITEMS
+    assert items_of(transcripts, "debate") == items_of(transcripts, "mada") == ITEMS
     references = {one.id: one.answer for name in BENCHMARKS for one in load_problems(name, limit=2)}
     assert all(one["reference"] == references[one["problem"]] for one in transcripts)
     [verdict] = {
@@ -188,29 +188,28 @@ def test_the_systems_of_the_papers_shape(tiny):
     }
 
 
-def test_the_cast_is_the_base_a_judge_and_the_trained_seats(tiny, tmp_path):
-    cast = agents_of_run(tiny("team.critics=1"), tmp_path)
-    assert list(cast) == ["base", "judge", "generator-1", "generator-2", "generator-3", "critic-1"]
-    assert cast["base"].adapter is cast["judge"].adapter is None
-    assert (cast["base"].is_judge, cast["judge"].is_judge) == (False, True)
-    assert cast["critic-1"].adapter == tmp_path / "adapters" / "critic-1"
-    assert {member.model.name for member in cast.values()} == {"mada-nano"}
+def test_the_agents_are_the_base_a_judge_and_the_trained_ones(tiny, tmp_path):
+    specs = agents_of_run(tiny("team.critics=1"), tmp_path)
+    assert list(specs) == ["base", "judge", "generator-1", "generator-2", "generator-3", "critic-1"]
+    assert specs["base"].adapter is specs["judge"].adapter is None
+    assert (specs["base"].is_judge, specs["judge"].is_judge) == (False, True)
+    assert specs["critic-1"].adapter == tmp_path / "adapters" / "critic-1"
+    assert {spec.model.name for spec in specs.values()} == {"mada-nano"}
 
 
 @pytest.mark.parametrize(("blank", "called"), [(0, "trained"), (1, "partly trained"), (3, "step-0")])
 def test_generators_that_learnt_nothing_are_not_called_trained(tiny, tmp_path, adapter_files, blank, called):
     recipe = tiny()
     stack = AdapterStack.attach(load_base("mada-nano", device="cpu").model, ("blank",), Lora(4, 8.0, dropout=0.0))
-    cast = agents_of_run(recipe, tmp_path)
-    for number, seat in enumerate(team_names(recipe)[0]):
-        folder = tmp_path / "adapters" / seat
+    specs = agents_of_run(recipe, tmp_path)
+    for number, name in enumerate(team_names(recipe)[0]):
+        folder = tmp_path / "adapters" / name
         shutil.copytree(adapter_files["first"], folder)
         if number < blank:
             save_adapter(stack, "blank", folder, base_name="mada-nano")
-    assert [cast[seat].trained_parameters > 0 for seat in team_names(recipe)[0]] == [False] * blank + [True] * (
-        3 - blank
-    )
-    titles = {system.name: system.title for system in systems_of_run(recipe, cast)}
+    trained = [specs[name].trained_parameters > 0 for name in team_names(recipe)[0]]
+    assert trained == [False] * blank + [True] * (3 - blank)
+    titles = {system.name: system.title for system in systems_of_run(recipe, specs)}
     assert titles["generators"] == f"generators, {called}"
     assert titles["trained-vote"].startswith(f"{called} vote")
 

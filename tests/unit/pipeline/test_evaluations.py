@@ -1,4 +1,4 @@
-"""From an evaluation file to what is held: plan, cast, parameters and titles. No model is loaded here."""
+"""From an evaluation file to evaluations: plan, agents, parameters and titles. No model is loaded here."""
 
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def test_all_systems_are_compared_with_the_reference_or_the_first():
     assert evaluation.plan.benchmarks == ("abacus-easy", "abacus-hard")
 
 
-def test_the_cast_has_every_agent_and_judges_by_their_own_name():
+def test_the_agents_are_every_agent_and_judges_by_their_own_name():
     base = ModelSection(name="some/model", revision="v2", dtype="float32", window=512)
     other = ModelSection(name="other/model")
     assert evaluation_of_file(recipe(KINDS)).agents == {
@@ -100,9 +100,9 @@ def test_a_judge_keeps_its_adapter(tmp_path):
     folder = adapter(tmp_path / "a", 10)
     agents = {"base": {"model": "m"}, "trained": {"model": "m", "adapter": folder}}
     judge = {"kind": "judge", "agents": ["base"], "samples": 3, "judge": "trained"}
-    cast = evaluation_of_file(recipe([judge], agents=agents)).agents
-    assert cast["trained as judge"] == AgentSpec(ModelSection(name="m"), Path(folder), is_judge=True)
-    assert cast["trained"] == AgentSpec(ModelSection(name="m"), Path(folder))
+    specs = evaluation_of_file(recipe([judge], agents=agents)).agents
+    assert specs["trained as judge"] == AgentSpec(ModelSection(name="m"), Path(folder), is_judge=True)
+    assert specs["trained"] == AgentSpec(ModelSection(name="m"), Path(folder))
 
 
 def test_everything_else_of_the_file_arrives(tmp_path):
@@ -129,7 +129,7 @@ def test_everything_else_of_the_file_arrives(tmp_path):
     assert {name: len(problems) for name, problems in questions.items()} == {"abacus-easy": 3, "abacus-hard": 3}
 
 
-def test_parameters_are_those_of_the_agents_in_the_seats_each_once(tmp_path):
+def test_parameters_are_those_of_the_agents_each_once(tmp_path):
     agents = {
         "base": {"model": "m"},
         "first": {"model": "m", "adapter": adapter(tmp_path / "first", 10)},
@@ -201,7 +201,7 @@ def test_the_papers_public_baselines(tmp_path, monkeypatch):
         **dict.fromkeys(("still-3", "deepscaler", "open-rs1", "open-rs2", "open-rs3"), 1_777_088_000),
         "tina": 36_929_536,
     }
-    # One model fills every seat, as in the paper; the adapter is on the base, so six models are loaded in all.
+    # One model is every agent, as in the paper; the adapter is on the base, so six models are loaded in all.
     assert all(len(system.agents) == 1 and len(system.generators) == 3 for system in by_name.values() if system.critics)
     assert len(models_of(evaluation.agents, tuple(evaluation.agents))) == 6
     assert (evaluation.seeds, evaluation.plan.benchmarks) == (10, BENCHMARKS)

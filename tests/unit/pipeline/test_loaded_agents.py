@@ -1,4 +1,4 @@
-"""Who is seated on which model, with what of it; and in which order models are loaded."""
+"""Which models and adapters are loaded for the agents of an evaluation, and in which order."""
 
 import asyncio
 import shutil
@@ -138,7 +138,7 @@ def test_a_damaged_adapter_of_a_run_is_named(scripted, store, tiny, opened, with
 
 
 def test_matched_systems_wait_until_the_length_of_their_samples_is_known(scripted, tmp_path):
-    """The vote's agent is also on the second model's table, so its length is known only after that sitting."""
+    """The vote's agent also answers beside the second model, so its length is known only after that."""
     engines = scripted(lambda agent, prompt, seed: "4" * (seed % 7) + r" \boxed{4}")
     recipe = evaluation_of(
         {

@@ -14,7 +14,7 @@ from mada.problems.problem import Row
 from mada.recipe import load_recipe
 
 
-def test_the_parts_have_the_recipes_sizes_and_everything_else_is_counted(tiny, opened):
+def test_the_parts_have_the_recipes_sizes_and_everything_else_is_counted(tiny, opened, problems_file):
     context = opened(tiny())
     assert asyncio.run(split(context)).to_summary() == {
         "problems": 43,
@@ -26,13 +26,12 @@ def test_the_parts_have_the_recipes_sizes_and_everything_else_is_counted(tiny, o
         "validation": 4,
         "unused": 18,
     }
-    cut = read_split(context.run)
-    assert [(part.name, len(part.ids)) for part in cut.parts] == [
-        ("subset-1", 6),
-        ("subset-2", 6),
-        ("subset-3", 6),
-        ("validation", 4),
-    ]
+    used = {name for part in read_split(context.run).parts for name in part.ids}
+    rows = {row["id"]: row for row in map(json.loads, problems_file.read_text().splitlines())}
+    stored = read_problems(context.run)
+    assert {name: (one.question, one.answer) for name, one in stored.items()} == {
+        name: (rows[name]["problem"], rows[name]["answer"]) for name in used
+    }
 
 
 def test_no_problem_is_in_two_parts_and_none_of_a_benchmark_in_any(tiny, opened):
@@ -45,18 +44,6 @@ def test_no_problem_is_in_two_parts_and_none_of_a_benchmark_in_any(tiny, opened)
     assert not set(texts) & {text_key(one.question) for one in load_problems("abacus-easy")}
 
 
-def test_the_records_hold_the_used_problems_and_no_others(tiny, opened, problems_file):
-    context = opened(tiny())
-    asyncio.run(split(context))
-    used = {name for part in read_split(context.run).parts for name in part.ids}
-    rows = {row["id"]: row for row in map(json.loads, problems_file.read_text().splitlines())}
-    lines = [json.loads(line) for line in context.run.path("records/problems.jsonl").read_text().splitlines()]
-    assert sorted(line["id"] for line in lines) == sorted(used)
-    assert {line["id"]: (line["question"], line["answer"]) for line in lines} == {
-        name: (rows[name]["problem"], rows[name]["answer"]) for name in used
-    }
-
-
 def test_a_cut_that_was_interrupted_is_made_anew_without_repeating_a_record(tiny, opened):
     context = opened(tiny())
     asyncio.run(split(context))
@@ -67,17 +54,14 @@ def test_a_cut_that_was_interrupted_is_made_anew_without_repeating_a_record(tiny
     assert [again.run.path(name).read_bytes() for name in ("split.json", "records/problems.jsonl")] == written
 
 
-def test_another_seed_cuts_otherwise(tiny, opened):
+def test_the_recipes_seed_and_decontamination_decide_the_cut(tiny, opened):
     cuts = []
-    for seed in (0, 1):
-        context = opened(tiny(f"seed={seed}"), f"run-{seed}")
-        asyncio.run(split(context))
-        cuts.append(read_split(context.run).ids("subset-1"))
-    assert cuts[0] != cuts[1]
-
-
-def test_without_decontamination_the_copies_stay(tiny, opened):
-    assert asyncio.run(split(opened(tiny("data.decontaminate=[]")))).copies == 0
+    for settings in ([], ["seed=1"], ["data.decontaminate=[]"]):
+        context = opened(tiny(*settings), f"run-{len(cuts)}")
+        copies = asyncio.run(split(context)).copies
+        cuts.append((read_split(context.run).ids("subset-1"), copies))
+    assert cuts[0][0] != cuts[1][0]
+    assert [copies for _, copies in cuts] == [2, 2, 0]
 
 
 def test_too_few_problems_are_refused_before_anything_is_written(tiny, opened):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def trainer(monkeypatch, adapter_files):
-    """A trainer that remembers what it was given, and says that seats are best with one of two adapters."""
+    """A trainer that remembers what it was given, and says that agents are best with one of two adapters."""
     given: dict[str, Any] = {}
 
     class Recorder:
@@ -43,9 +43,9 @@ def trainer(monkeypatch, adapter_files):
 
         async def train(self):
             best = {}
-            for place, agent in enumerate(self.agents):
-                shutil.copytree(adapter_files["second" if place else "first"], self.folder / agent)
-                best[agent] = BestAdapter(agent=agent, step=place, accuracy=0.25 * place, folder=agent)
+            for index, agent in enumerate(self.agents):
+                shutil.copytree(adapter_files["second" if index else "first"], self.folder / agent)
+                best[agent] = BestAdapter(agent=agent, step=index, accuracy=0.25 * index, folder=agent)
             return TrainingResult(self.folder, 7, best)
 
     monkeypatch.setattr("mada.pipeline.training.Trainer", Recorder)
@@ -53,24 +53,24 @@ def trainer(monkeypatch, adapter_files):
 
 
 def answered(
-    context, *, accuracy=lambda place: (place % 3) / 3, text="It is so.", right=(False, False, False), cut=None
+    context, *, accuracy=lambda index: (index % 3) / 3, text="It is so.", right=(False, False, False), cut=None
 ):
     """Write critic data as if the generators had answered, and return it by problem."""
     asyncio.run(split(context))
-    seats = context.agents("generator")
+    agents = context.agents("generator")
     problems, examples = read_problems(context.run), {}
-    places = iter(range(1000))
+    indices = iter(range(1000))
     for part in read_split(context.run).parts:
         for name in part.ids:
             problem = problems[name]
             said = tuple(
-                Response(f"{seat}: {text}", "1", 3, stop="length" if place == cut else "end")
-                for place, seat in enumerate(seats)
+                Response(f"{agent}: {text}", "1", 3, stop="length" if index == cut else "end")
+                for index, agent in enumerate(agents)
             )
-            correct = right[: len(seats)]
-            share = accuracy(next(places))
+            correct = right[: len(agents)]
+            share = accuracy(next(indices))
             examples[name] = CriticExample(
-                name, part.name, problem.question, problem.answer, seats, said, correct, share
+                name, part.name, problem.question, problem.answer, agents, said, correct, share
             )
     context.run.records(CRITIC_EXAMPLES, CriticExample).extend(examples.values())
     return examples
@@ -110,9 +110,9 @@ def test_generators_see_what_the_screening_left_and_validate_on_everything(tiny,
     subsets = {number: cut.ids(f"subset-{number}") for number in (1, 2, 3)}
     # One of each subset is right twice, one was too long to be asked, and the others are right always or never.
     found = [
-        Screening(name, 2 if place == 1 else 4 * (place % 2), 4, 0)
+        Screening(name, 2 if index == 1 else 4 * (index % 2), 4, 0)
         for names in subsets.values()
-        for place, name in enumerate(names[:-1])
+        for index, name in enumerate(names[:-1])
     ]
     context.run.records(SCREENINGS, Screening).extend(found)
     asyncio.run(generators(context))
@@ -172,8 +172,8 @@ def test_a_critic_sees_the_question_with_all_responses_and_is_credited_against_t
 
 def test_the_ablation_without_the_counterfactual_uses_grpo_on_the_same_prompts(tiny, opened, trainer):
     ids = []
-    for place, advantage in enumerate(("grpo", "counterfactual")):
-        context = opened(tiny(f"critics.advantage={advantage}"), f"run-{place}")
+    for index, advantage in enumerate(("grpo", "counterfactual")):
+        context = opened(tiny(f"critics.advantage={advantage}"), f"run-{index}")
         answered(context)
         asyncio.run(critics(context))
         assert trainer["task"].credit.advantage == advantage
@@ -217,24 +217,29 @@ def test_shuffled_responses_stand_in_other_orders_for_other_problems_and_in_the_
 def test_the_generators_accuracy_follows_the_rule_of_the_critics_reward(tiny, opened, trainer, setting, share):
     """Of each three responses the first and the second are right, and the second was cut off."""
     context = opened(tiny(setting))
-    answered(context, accuracy=lambda place: 2 / 3, right=(True, True, False), cut=1)
+    answered(context, accuracy=lambda index: 2 / 3, right=(True, True, False), cut=1)
     asyncio.run(critics(context))
     task = trainer["task"]
     every = [one for own in task.prompts.values() for one in own]
     assert {one.generator_accuracy for one in (*every, *task.validation)} == {share}
 
 
-def test_examples_that_only_replies_cut_off_got_right_teach_nothing_where_those_are_wrong(tiny, opened, trainer):
-    context = opened(tiny("critics.truncated=wrong", "critics.examples=answered"))
-    answered(context, accuracy=lambda place: 1 / 3, right=(False, True, False), cut=1)
-    with pytest.raises(DataError, match="answered"):
-        asyncio.run(critics(context))
-
-
-def test_more_critics_than_examples_are_refused(tiny, opened, trainer):
-    context = opened(tiny("team.generators=1", "team.critics=7"))
-    answered(context)
-    with pytest.raises(DataError, match="6 critic examples cannot be cut into 7 subsets; use more problems"):
+@pytest.mark.parametrize(
+    ("settings", "examples", "message"),
+    [
+        (["team.generators=1", "team.critics=7"], {}, "6 critic examples cannot be cut into 7 subsets"),
+        (["critics.examples=disputed"], {"accuracy": lambda index: index % 2}, "0 critic examples of 18 .* disputed"),
+        (
+            ["critics.truncated=wrong", "critics.examples=answered"],
+            {"accuracy": lambda index: 1 / 3, "right": (False, True, False), "cut": 1},
+            "answered",
+        ),
+    ],
+)
+def test_too_few_critic_examples_are_refused(tiny, opened, trainer, settings, examples, message):
+    context = opened(tiny(*settings))
+    answered(context, **examples)
+    with pytest.raises(DataError, match=message):
         asyncio.run(critics(context))
 
 
@@ -250,7 +255,7 @@ def test_critics_learn_from_the_wanted_examples_and_validate_on_everything(
     tiny, opened, trainer, wanted, shares, sizes
 ):
     context = opened(tiny(f"critics.examples={wanted}"))
-    examples = answered(context, accuracy=lambda place: (place % 4) / 3)
+    examples = answered(context, accuracy=lambda index: (index % 4) / 3)
     summary = asyncio.run(critics(context)).to_summary()
     task = trainer["task"]
     assert {one.generator_accuracy for own in task.prompts.values() for one in own} == shares
@@ -259,13 +264,6 @@ def test_critics_learn_from_the_wanted_examples_and_validate_on_everything(
     wanted_of = {} if wanted == "all" else {"examples": 18, "learnt from": learnt_from}
     assert {name: summary[name] for name in ("examples", "learnt from") if name in summary} == wanted_of
     assert {one.id for one in task.validation} == {name for name, one in examples.items() if one.part == "validation"}
-
-
-def test_critics_without_an_example_to_learn_from_are_refused(tiny, opened, trainer):
-    context = opened(tiny("critics.examples=disputed"))
-    answered(context, accuracy=lambda place: place % 2)
-    with pytest.raises(DataError, match="0 critic examples of 18 that are disputed cannot be cut into 3 subsets"):
-        asyncio.run(critics(context))
 
 
 @pytest.mark.parametrize("start", ["blank", "generators"])
@@ -330,9 +328,9 @@ def test_the_best_adapters_are_what_a_team_loads(tiny, opened, trainer, adapter_
     asyncio.run(generators(context))
     asyncio.run(critics(context))
     context.run.close()
-    for seat, source in (("generator-1", "first"), ("generator-3", "second"), ("critic-1", "first")):
+    for agent, source in (("generator-1", "first"), ("generator-3", "second"), ("critic-1", "first")):
         for file in adapter_files[source].iterdir():
-            assert (context.adapter(seat) / file.name).read_bytes() == file.read_bytes()
+            assert (context.adapter(agent) / file.name).read_bytes() == file.read_bytes()
     with Team.load(context.run.folder, device="cpu") as team:
         assert [agent.name for agent in team.generators] == ["generator-1", "generator-2", "generator-3"]
         assert [agent.name for agent in team.critics] == ["critic-1", "critic-2", "critic-3"]
@@ -345,23 +343,39 @@ def test_a_stage_loads_blank_adapters_or_the_trained_ones(tiny, opened, trainer)
     def tensors(*, trained):
         model = context.load_model("generator", trained=trained)
         return {
-            seat: {name: tensor.detach().clone() for name, tensor in model.stack.tensors(seat).items()}
-            for seat in model.stack.agents
+            agent: {name: tensor.detach().clone() for name, tensor in model.stack.tensors(agent).items()}
+            for agent in model.stack.agents
         }
 
     asyncio.run(generators(context))
     blank, trained = tensors(trained=False), tensors(trained=True)
     given = trainer["stack"]
-    for seat in context.agents("generator"):
-        for name, tensor in given.tensors(seat).items():
-            assert torch.equal(tensor, blank[seat][name]), "training begins with blank adapters"
-        for name, tensor in trained[seat].items():
-            assert not torch.equal(tensor, blank[seat][name])
-            other = "generator-3" if seat == "generator-2" else seat
+    for agent in context.agents("generator"):
+        for name, tensor in given.tensors(agent).items():
+            assert torch.equal(tensor, blank[agent][name]), "training begins with blank adapters"
+        for name, tensor in trained[agent].items():
+            assert not torch.equal(tensor, blank[agent][name])
+            other = "generator-3" if agent == "generator-2" else agent
             assert torch.equal(tensor, trained[other][name])
 
 
-def test_rewards_are_those_of_the_paper_for_real_tokens(tiny, opened, base):
+@pytest.fixture
+def scored(opened, tiny, base):
+    """Score completions of a problem whose answer is 4."""
+
+    def score(completions, *settings, role="generator"):
+        async def scores():
+            with Grader(workers=1) as grader:
+                model = cast("AdaptedModel", SimpleNamespace(chat=base))
+                scorer = make_scorer(opened(tiny(*settings), f"run-{len(settings)}"), model, grader, role=role)
+                return await scorer(TrainingPrompt("p", (1,), payload="4"), completions)
+
+        return asyncio.run(scores())
+
+    return score
+
+
+def test_rewards_are_those_of_the_paper_for_real_tokens(scored, base):
     """Lengths 26, 30, 28, 30 with the end: λ = .5, −.5, 0, −.5; right, wrong, right, right (R1–R3)."""
     [one] = base.tokenizer.encode("1", add_special_tokens=False)
 
@@ -373,19 +387,13 @@ def test_rewards_are_those_of_the_paper_for_real_tokens(tiny, opened, base):
     drawn = [completion(text, length) for text, length in zip(texts, (26, 30, 28, 30), strict=True)]
     assert [len(one.token_ids) for one in drawn] == [26, 30, 28, 30]
 
-    async def scored(*weights):
-        model = cast("AdaptedModel", SimpleNamespace(chat=base))
-        with Grader(workers=1) as grader:
-            score = make_scorer(opened(tiny(*weights), f"run-{len(weights)}"), model, grader, role="generator")
-            return await score(TrainingPrompt("p", (1,), payload="4"), drawn)
-
-    assert asyncio.run(scored()) == [
+    assert scored(drawn) == [
         Reward(2.5, True, {"accuracy": 1.0, "length": 0.5}),
         Reward(-0.5, False, {"accuracy": 0.0, "length": -0.5}),
         Reward(2.0, True, {"accuracy": 1.0, "length": 0.0}),
         Reward(1.5, True, {"accuracy": 1.0, "length": -0.5}),
     ]
-    weighted = asyncio.run(scored("reward.accuracy=3", "reward.length=0.5"))
+    weighted = scored(drawn, "reward.accuracy=3", "reward.length=0.5")
     assert [one.total for one in weighted] == [3.25, -0.25, 3.0, 2.75]
 
 
@@ -400,16 +408,9 @@ def test_rewards_are_those_of_the_paper_for_real_tokens(tiny, opened, base):
         (["critics.truncated=wrong"], "generator", [True, True]),
     ],
 )
-def test_what_was_cut_off_may_count_as_wrong_whatever_it_says(tiny, opened, base, settings, role, right):
+def test_what_was_cut_off_may_count_as_wrong_whatever_it_says(scored, base, settings, role, right):
     ids = tuple(base.tokenizer.encode(r"\boxed{4}", add_special_tokens=False))
     drawn = [Completion(ids, (0.0,) * len(ids), stop) for stop in ("end", "length")]
-
-    async def scored():
-        model = cast("AdaptedModel", SimpleNamespace(chat=base))
-        with Grader(workers=1) as grader:
-            score = make_scorer(opened(tiny("reward.length=0", *settings)), model, grader, role=role)
-            return await score(TrainingPrompt("p", (1,), payload="4"), drawn)
-
-    rewards = asyncio.run(scored())
+    rewards = scored(drawn, "reward.length=0", *settings, role=role)
     assert [one.correct for one in rewards] == right
     assert [one.total for one in rewards] == [2.0 * one for one in right]
