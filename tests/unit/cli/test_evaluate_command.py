@@ -286,7 +286,7 @@ def test_some_ablations_are_the_team_and_what_was_asked_for(finished, refused, t
     folder = tmp_path / "run"
     shutil.copytree(finished.folder, folder)
     message = refused("ablate", "--run", folder, "--systems", "rounds-3,homogenous")
-    assert "'homogenous' is no system here; did you mean 'homogeneous'? (systems: single, debate," in message
+    assert "unknown system 'homogenous'; did you mean 'homogeneous'? (systems: single, debate," in message
     assert not (folder / "ablations").exists()
     mada("ablate", "--run", folder, "--systems", "rounds-3,homogeneous")
     summary = read_summary(StoredRun.read(folder / "ablations"))
