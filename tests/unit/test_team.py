@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import mada
-from mada.debate.prompts import WindowError
 from mada.debate.protocol import DebateError
 from mada.debate.transcript import Response, Turn
 from mada.digest import digest_of
