@@ -58,7 +58,7 @@ from mada.learning.rollouts import GroupRequest, Reward, TrainingPrompt, sample_
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 from mada.seeds import seed_for
 
 AGENTS = ("one", "two", "three")

@@ -34,7 +34,7 @@ from mada.models.adapters import AdapterStack, Lora, load_adapter
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import load_base
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 from mada.run import StoredRecords
 
 AGENTS = ("generator-1", "generator-2", "generator-3")

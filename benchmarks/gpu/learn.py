@@ -17,7 +17,7 @@ from workload import AGENTS, SHAPE, VOCABULARY, Results, random_model
 
 from mada.learning.learner import CreditedCompletion, Learner
 from mada.models.adapters import AdapterStack, Lora
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 
 ROWS, PROMPT, LENGTH = 48, 128, 1024
 PEAK = 989e12  # dense bf16, by the vendor's datasheet

@@ -52,7 +52,7 @@ class MadaSide:
 
         from mada.learning.learner import Learner
         from mada.models.adapters import AdapterStack, Lora
-        from mada.recipe.training import TrainingSettings
+        from mada.recipe.schema import TrainingSettings
 
         self.folder = folder
         self.on_gpu = torch.cuda.is_available()

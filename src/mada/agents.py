@@ -27,7 +27,7 @@ from mada.models.engines.starting import Log, choose_model_engine, connect, star
 from mada.models.forward import set_threads
 from mada.models.loading import Base, ChatModel, first_sentence, load_base, load_chat
 from mada.recipe import Recipe
-from mada.recipe.sections import EngineSection, ModelSection
+from mada.recipe.schema import EngineSection, ModelSection
 from mada.run import StoredRun
 from mada.run.manifest import FILE as MANIFEST
 

@@ -1,17 +1,18 @@
-"""Where recipes differ: two or more of them as plain JSON values, field by field."""
+"""The fields in which two recipes, or two sets of settings, differ."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
+
+from mada.text import json_excerpt, shortened
 
 _WIDTH = 48
 _CONTEXT = 16
-"""Characters shown in front of the place where long values part."""
-_MOST = 20
+"""Characters shown in front of the first difference between two long values."""
+_MAX_LISTED = 20
 
 
 class Absent(Enum):
@@ -32,30 +33,33 @@ class Difference:
     right: object
 
     def shown(self) -> tuple[str, str]:
-        """Return both values as JSON on one line each; long ones are cut so that the place where they part shows."""
-        left, right = _text(self.left), _text(self.right)
+        """Return both values as JSON on one line each; long ones are cut around the first difference."""
+        left, right = (one.value if isinstance(one, Absent) else json_excerpt(one) for one in (self.left, self.right))
         if max(len(left), len(right)) > _WIDTH:
             pairs = enumerate(zip(left, right, strict=False))
-            parted = next((index for index, (one, other) in pairs if one != other), min(len(left), len(right)))
-            start = parted - _CONTEXT
+            first = next((index for index, (one, other) in pairs if one != other), min(len(left), len(right)))
+            start = first - _CONTEXT
             if start > 0:
                 left, right = f"…{left[start:]}", f"…{right[start:]}"
-        return _cut(left), _cut(right)
+        return shortened(left, _WIDTH), shortened(right, _WIDTH)
 
 
-def differences(left: Mapping[str, JsonValue], right: Mapping[str, JsonValue]) -> list[Difference]:
+def differences(
+    left: Mapping[str, JsonValue] | BaseModel, right: Mapping[str, JsonValue] | BaseModel
+) -> list[Difference]:
     """Return every field whose values differ, in the order of the right side.
 
     As in JSON, 1 equals 1.0 and not true. Lists of one length are compared item by item, others as wholes.
     """
-    return list(_compared(dict(left), dict(right), ""))
+    left, right = (dict(one.model_dump(mode="json") if isinstance(one, BaseModel) else one) for one in (left, right))
+    return list(_compared(left, right, ""))
 
 
 def format_differences(found: Iterable[Difference]) -> str:
     """Write differences one per line, in columns: key, left → right; only the first twenty."""
     rows = [(one.key, *one.shown()) for one in found]
-    more = [f"and {len(rows) - _MOST} more"] if len(rows) > _MOST else []
-    rows = rows[:_MOST]
+    more = [f"and {len(rows) - _MAX_LISTED} more"] if len(rows) > _MAX_LISTED else []
+    rows = rows[:_MAX_LISTED]
     key_width, left_width = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
     return "\n".join([*(f"{key:<{key_width}}  {left:<{left_width}}  →  {right}" for key, left, right in rows), *more])
 
@@ -74,14 +78,3 @@ def _compared(left: object, right: object, key: str) -> Iterator[Difference]:
         case _:
             if left != right or isinstance(left, bool) != isinstance(right, bool):
                 yield Difference(key, left, right)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Absent):
-        return value.value
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else json.dumps(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

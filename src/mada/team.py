@@ -20,7 +20,7 @@ from mada.models.engine_agent import EngineAgent
 from mada.models.engines import Engine
 from mada.models.engines.starting import Hardware
 from mada.models.loading import Base
-from mada.recipe.sections import EngineSection, ModelSection
+from mada.recipe.schema import EngineSection, ModelSection
 from mada.run import StoredRun
 from mada.seeds import seed_for
 

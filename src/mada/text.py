@@ -1,5 +1,6 @@
 """Text for people: counts, durations, and untrusted text without characters that steer a terminal or an editor."""
 
+import json
 import re
 import unicodedata
 
@@ -42,6 +43,22 @@ def in_millions(count: float) -> str:
     """Return a large number, from a million on in millions with two digits that count."""
     millions = count / 1_000_000
     return f"{count:,.0f}" if millions < 1 else f"{float(f'{millions:.2g}'):,g} million"
+
+
+def shortened(text: str, width: int) -> str:
+    """Cut a text to a number of characters, and show that it was cut."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def json_excerpt(value: object, width: int | None = None) -> str:
+    """Return a value as JSON on one line, without characters that steer a terminal, cut to `width` characters."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:
+        return "a number of thousands of digits"  # Python refuses to write these
+    if not text.isprintable():
+        text = json.dumps(value, default=str)
+    return text if width is None else shortened(text, width)
 
 
 def printable(text: str) -> str:

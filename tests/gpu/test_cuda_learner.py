@@ -8,7 +8,7 @@ import torch
 
 from mada.learning.learner import CreditedCompletion, Learner
 from mada.learning.loss import token_log_probs
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, warmup_ratio=0.0, schedule="constant")
 

@@ -21,7 +21,7 @@ from mada.learning.trainer import Trainer, TrainingResult
 from mada.models.adapters import AdapterStack, Lora, load_adapter
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 from mada.run import StoredRecords
 
 peft = pytest.importorskip("peft")

@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mada.cli import app
+from mada.difference import differences
 from mada.evaluation.scores import SCORES, Score
 from mada.models.loading import EMBEDDED
-from mada.recipe import Recipe, diff_recipes, load_recipe
+from mada.recipe import Recipe, load_recipe
 from mada.run import StoredRun
 
 PAPER = Path(__file__).resolve().parents[2] / "recipes" / "paper.toml"
@@ -49,7 +50,7 @@ def test_the_papers_experiment_runs_from_its_file_to_its_report(model: Path, tmp
     assert [mark.name for mark in run.finished_stages()] == stages
 
     recipe = Recipe.model_validate(run.manifest.recipe)
-    assert {one.key for one in diff_recipes(load_recipe(PAPER), recipe)} == {"model.name", *SMALLER}
+    assert {one.key for one in differences(load_recipe(PAPER), recipe)} == {"model.name", *SMALLER}
     assert (recipe.training.max_new_tokens, recipe.inference.max_new_tokens) == (8192, 32_768)
     for role in ("generators", "critics"):
         steps = [json.loads(line) for line in (run.folder / role / "metrics.jsonl").read_text().splitlines()]

@@ -23,7 +23,7 @@ from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 from mada.run import StoredRecords
 
 AGENTS = ("generator-1", "generator-2", "generator-3")

@@ -18,7 +18,7 @@ from mada.learning.advantages import Baseline, counterfactual, group_relative
 from mada.learning.batches import CreditedCompletion
 from mada.learning.learner import Learner
 from mada.models.adapters import AdapterStack, Lora
-from mada.recipe.training import LossAggregation, TrainingSettings
+from mada.recipe.schema import LossAggregation, TrainingSettings
 
 pytest.importorskip("trl")
 peft = pytest.importorskip("peft")

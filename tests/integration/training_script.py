@@ -25,7 +25,7 @@ from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion
 from mada.models.engines.local import LocalEngine
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 
 AGENTS = ("generator-1", "generator-2")
 VOCABULARY = 32

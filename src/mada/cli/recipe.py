@@ -1,6 +1,7 @@
 """`mada recipe`: look at recipes, check them and compare them."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -25,12 +26,8 @@ def show(
 
     if as_json and explain:
         raise typer.BadParameter("--explain writes comments, which JSON cannot hold; leave out one of the two")
-    # A file may have '=' in its name; what exists is a file.
-    overrides = [text for text in arguments or () if "=" in text and not os.path.isfile(text)]
-    files = [text for text in arguments or () if text not in overrides]
-    if len(files) > 1:
-        raise RecipeError(f"got {len(files)} files ({', '.join(files)}), wanted one; overrides are key=value")
-    recipe = load_recipe(Path(files[0]) if files else None, overrides=overrides)
+    file, overrides = file_and_overrides(arguments or ())
+    recipe = load_recipe(file, overrides=overrides)
     if as_json:
         typer.echo(recipe.model_dump_json(indent=2))
     else:
@@ -63,16 +60,25 @@ def diff(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all values in full.")] = False,
 ) -> None:
     """Print the fields in which A and B differ; exit code 1 when there are any, as diff does."""
-    from mada.recipe import diff_recipes, format_differences, load_recipe
+    from mada.difference import Difference, differences, format_differences
+    from mada.recipe import load_recipe
 
-    differences = diff_recipes(load_recipe(left), load_recipe(right))
+    found = differences(load_recipe(left), load_recipe(right))
     if as_json:
         from pydantic import TypeAdapter
 
-        from mada.recipe import Difference
-
-        typer.echo(TypeAdapter(list[Difference]).dump_json(differences, indent=2))
-    elif differences:
-        typer.echo(format_differences(differences))
-    if differences:
+        typer.echo(TypeAdapter(list[Difference]).dump_json(found, indent=2))
+    elif found:
+        typer.echo(format_differences(found))
+    if found:
         raise typer.Exit(1)
+
+
+def file_and_overrides(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """Return the recipe file among a command's arguments, if any, and its `key=value` overrides."""
+    # A file may have '=' in its name; what exists is a file. An override may be longer than any file's name.
+    overrides = [text for text in arguments if "=" in text and not os.path.isfile(text)]
+    files = [text for text in arguments if text not in overrides]
+    if len(files) > 1:
+        raise RecipeError(f"got {len(files)} files ({', '.join(files)}), wanted one; overrides are key=value")
+    return (Path(files[0]) if files else None), overrides

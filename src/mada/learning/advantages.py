@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from mada.errors import LearningError
 from mada.learning.batches import CreditedCompletion
 from mada.learning.rollouts import Group, TrainingPrompt
-from mada.recipe.training import Deviation, Truncated
+from mada.recipe.schema import Deviation, Truncated
 
 Floats = NDArray[np.float64]
 

@@ -40,7 +40,7 @@ from mada.learning.passes import (
 )
 from mada.models.adapters import AdapterStack
 from mada.models.forward import fuse_norms
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 from mada.seeds import seed_for
 
 if TYPE_CHECKING:

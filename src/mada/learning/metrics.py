@@ -14,7 +14,7 @@ from mada.errors import LearningError
 from mada.learning.advantages import Baseline, CreditedGroup, group_relative
 from mada.learning.passes import AgentReport
 from mada.learning.rollouts import Group
-from mada.recipe.training import Deviation
+from mada.recipe.schema import Deviation
 from mada.run import Records
 from mada.run.records import CREDITS, METRICS, VALIDATION, AgentStep, GroupCredit, ValidationStep
 

@@ -20,7 +20,7 @@ from mada.learning.batches import CreditedCompletion, MicroBatch
 from mada.learning.loss import completion_log_probs, grpo
 from mada.learning.optimizer import StackedAdamW
 from mada.models.adapters import AdapterStack
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

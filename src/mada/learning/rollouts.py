@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from mada.concurrency import gather_or_cancel
 from mada.errors import LearningError
 from mada.models.engines import Completion, Engine, Sampling
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 from mada.seeds import rng
 
 

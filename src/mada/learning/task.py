@@ -12,7 +12,7 @@ from mada.errors import LearningError
 from mada.learning.advantages import Credit, refuse_uncreditable
 from mada.learning.rollouts import Scorer, TrainingPrompt, digest_of_prompts
 from mada.models.adapters import AdapterStack
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 
 # Settings that may change between sessions: they say how it is computed and kept, not what is learnt.
 FREE_SETTINGS = frozenset(

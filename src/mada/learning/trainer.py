@@ -44,7 +44,7 @@ from mada.learning.rollouts import Group, GroupRequest, prompts_of_step, sample_
 from mada.learning.task import TrainingTask, identity, refuse_unusable
 from mada.models.adapters import AdapterStack
 from mada.models.engines import Engine, Sampling
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 from mada.run.folder import accessible
 from mada.run.lock import lock_folder
 from mada.seeds import seed_for

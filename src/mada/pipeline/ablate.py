@@ -26,8 +26,8 @@ from mada.pipeline.running import copy_generators, evaluate_and_report, run_reci
 from mada.pipeline.stages import generator_stages
 from mada.problems import load_problems
 from mada.recipe import Recipe
-from mada.recipe.values import Count, OrNone, Positive, Section, Seed, SomeNames, Text
-from mada.recipe.wording import did_you_mean
+from mada.recipe.errors import did_you_mean
+from mada.recipe.values import Count, Names, OrNone, Positive, Section, Seed, Text
 from mada.run import Run, StoredRun
 
 FOLDER = "ablations"
@@ -45,13 +45,13 @@ class AblationRecipe(Section):
     """The run's own, so that the samples of its evaluation are used again."""
     recipe: Text
     """Digest of the run's recipe."""
-    benchmarks: SomeNames
+    benchmarks: Names
     """Benchmarks by known name or path."""
     seeds: Count
     """Times every system answers every benchmark."""
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all."""
-    systems: OrNone[SomeNames] = None
+    systems: OrNone[Names] = None
     """Ablations and rivals beside the team itself, families by their name; none means all of them."""
     price_per_hour: OrNone[Positive] = None
     """Price of an hour of the device, for costs in money."""

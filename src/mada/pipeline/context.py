@@ -12,7 +12,7 @@ from mada.events import Events
 from mada.grading import Grader
 from mada.models.loading import digest_of_model
 from mada.recipe import Recipe
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 from mada.run import Run
 
 T = TypeVar("T")

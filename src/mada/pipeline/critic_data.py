@@ -17,7 +17,7 @@ from mada.pipeline.context import Context
 from mada.pipeline.results import CriticDataResult
 from mada.pipeline.split import read_problems, read_split
 from mada.problems import Problem
-from mada.recipe.training import Truncated
+from mada.recipe.schema import Truncated
 from mada.report.reading import CRITIC_EXAMPLES
 from mada.run import StoredRun
 

@@ -32,7 +32,7 @@ from mada.pipeline.evaluations import AgentSpecs, Evaluation, evaluation_of_run,
 from mada.pipeline.results import EvaluationResult
 from mada.pipeline.split import read_problems
 from mada.problems import Problem, load_problems, remove_copies
-from mada.recipe.sections import EngineSection, ModelSection
+from mada.recipe.schema import EngineSection, ModelSection
 from mada.run import Run, StoredRun
 
 STAGE = "evaluate"

@@ -18,7 +18,7 @@ from mada.models.loading import load_config
 from mada.problems import Problem, load_problems
 from mada.recipe import Recipe
 from mada.recipe.evaluation_file import EvaluationRecipe, SystemSection
-from mada.recipe.sections import EngineSection, GradingSection, ModelSection
+from mada.recipe.schema import EngineSection, GradingSection, ModelSection
 
 TEAM, BASE, JUDGE = "mada", "base", "judge"
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mada.agents import ADAPTERS, recipe_of
-from mada.difference import format_differences
+from mada.difference import differences, format_differences
 from mada.errors import RunError
 from mada.events import Events, StageFinished, StageSkipped, StageStarted
 from mada.pipeline.context import Context
@@ -28,8 +28,7 @@ from mada.pipeline.stages import (
     stages_from,
 )
 from mada.pipeline.training import critics, generators
-from mada.recipe import Recipe, diff_recipes
-from mada.recipe import format_differences as format_recipe_differences
+from mada.recipe import Recipe
 from mada.report.publishing import publish_run
 from mada.run import Run, StoredRun
 from mada.run.folder import accessible
@@ -183,10 +182,10 @@ def check_generators_source(source: StoredRun, recipe: Recipe) -> None:
             f"{source.folder} has no trained generators yet ({missing[0]} is missing); "
             f"`mada run --run {source.folder} --until critic-data` goes on with it"
         )
-    others = [one for one in diff_recipes(recipe_of(source), recipe) if affects(one.key, shared)]
+    others = [one for one in differences(recipe_of(source), recipe) if affects(one.key, shared)]
     if others:
         raise RunError(
-            f"the generators of {source.folder} are not those of this recipe:\n{format_recipe_differences(others)}\n"
+            f"the generators of {source.folder} are not those of this recipe:\n{format_differences(others)}\n"
             "Only what comes after them may differ: critics, what they see of responses, rounds and evaluation"
         )
 

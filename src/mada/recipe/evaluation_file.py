@@ -7,33 +7,34 @@ It needs no training run: any Hugging Face model can be an agent. See docs/evalu
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from mada.errors import RecipeError
 from mada.problems.known import BENCHMARKS
+from mada.recipe.errors import did_you_mean, mistakes_in, refuse
 from mada.recipe.loading import parse_toml, read_text
-from mada.recipe.sections import EngineSection, GradingSection, PromptsSection, SamplingSection
+from mada.recipe.schema import EngineSection, GradingSection, PromptsSection, SamplingSection
 from mada.recipe.values import (
+    AgentNames,
     Count,
+    CountOrZero,
     Folder,
     FolderName,
     OrNone,
+    Positive,
     PositiveOrZero,
     Section,
     Seed,
-    SomeSources,
+    Sources,
     Text,
     list_to_tuple,
 )
-from mada.recipe.wording import did_you_mean, got
 
 Match = Literal["tokens", "cost"]
 Kind = Literal["single", "vote", "weighted-vote", "judge", "best-of-n", "debate"]
-Seats = Annotated[tuple[Text, ...], BeforeValidator(list_to_tuple)]
 
 
 class AgentSection(Section):
@@ -46,19 +47,19 @@ class AgentSection(Section):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """Number format of the weights; auto means the one they were saved in, on a CPU float32."""
     window: OrNone[Count] = None
-    """Context length in tokens, to which debates are shortened; none means the model's own (P3)."""
+    """Context length in tokens, to which debates are shortened; none means the model's own."""
     adapter: OrNone[Text] = None
-    """Folder or Hub id of a PEFT LoRA adapter on this model; none means the bare model (I4)."""
-    parameters: OrNone[Annotated[int, Field(ge=0)]] = None
-    """Parameters that its training changed; none means those of its adapter, and 0 without one (E3)."""
+    """Folder or Hub id of a PEFT LoRA adapter on this model; none means the bare model."""
+    parameters: OrNone[CountOrZero] = None
+    """Parameters that its training changed; none means those of its adapter, and 0 without one."""
 
 
 class SystemSection(Section):
     """One system: its kind, and who sits in it."""
 
     kind: Kind
-    """single (one agent, or the mean of several), vote, weighted-vote, judge, best-of-n or debate (B1)."""
-    agents: Annotated[Seats, Field(min_length=1)]
+    """single (one agent, or the mean of several), vote, weighted-vote, judge, best-of-n or debate."""
+    agents: Annotated[AgentNames, Field(min_length=1)]
     """Agents that answer the bare question, one per seat; with samples or matched_to they take turns."""
     name: OrNone[Text] = None
     """Name in records; none means the kind."""
@@ -67,15 +68,15 @@ class SystemSection(Section):
     samples: OrNone[Count] = None
     """Answers to the bare question; none means one per agent."""
     matched_to: OrNone[Text] = None
-    """Name of another system: as many answers as that one's budget allows (B1)."""
+    """Name of another system: as many answers as that one's budget allows."""
     match: Match = "tokens"
     """The budget: the other's generated tokens, or its cost, which is those and prompt tokens at their price."""
-    critics: Seats = ()
+    critics: AgentNames = ()
     """Agents of a debate's later rounds, or those who choose the best of n."""
     judge: OrNone[Text] = None
     """The agent that judges."""
     rounds: Count = 2
-    """Rounds of a debate (I1)."""
+    """Rounds of a debate."""
 
     @model_validator(mode="after")
     def _fields_go_with_the_kind(self) -> Self:
@@ -101,7 +102,7 @@ class EvaluationInferenceSection(SamplingSection):
     """How agents sample; the defaults are the paper's."""
 
     max_new_tokens: OrNone[Count] = None
-    """Tokens after which a response is cut off; none means the paper's 32,768, at most half of the window (I3)."""
+    """Tokens after which a response is cut off; none means the paper's 32,768, at most half of the window."""
 
 
 class EvaluationRecipe(Section):
@@ -114,27 +115,27 @@ class EvaluationRecipe(Section):
     seed: Seed = 0
     """Where all randomness starts."""
     reference: OrNone[Text] = None
-    """The system that all others are compared with; none means the first one (E2)."""
-    benchmarks: SomeSources = BENCHMARKS
-    """Benchmarks by known name or path of a problem file; the average gives each the same weight (D2, E1)."""
+    """The system that all others are compared with; none means the first one."""
+    benchmarks: Sources = BENCHMARKS
+    """Benchmarks by known name or path of a problem file; the average gives each the same weight."""
     seeds: Count = 10
-    """Times every system answers every benchmark (I3, E1)."""
+    """Times every system answers every benchmark."""
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all."""
     folder: OrNone[Folder] = None
-    """Folder with data files; none means the one in the MADA_DATA environment variable (D2)."""
+    """Folder with data files; none means the one in the MADA_DATA environment variable."""
     prompt_price: OrNone[PositiveOrZero] = None
-    """What a prompt token costs where a generated one costs 1, for match = "cost"; none means it is measured (B1)."""
-    price_per_hour: OrNone[Annotated[float, Field(gt=0)]] = None
-    """Price of an hour of the device, for costs in money; none means tokens and seconds only (E3)."""
+    """What a prompt token costs where a generated one costs 1, for match = "cost"; none means it is measured."""
+    price_per_hour: OrNone[Positive] = None
+    """Price of an hour of the device, for costs in money; none means tokens and seconds only."""
     inference: EvaluationInferenceSection = EvaluationInferenceSection()
-    """How agents sample (I3)."""
+    """How agents sample."""
     prompts: PromptsSection = PromptsSection()
-    """What agents are asked (P1, P2)."""
+    """What agents are asked."""
     engine: EngineSection = EngineSection()
     """How completions are computed."""
     grading: GradingSection = GradingSection()
-    """How answers are compared with references (R1)."""
+    """How answers are compared with references."""
     agents: Annotated[dict[Text, AgentSection], Field(min_length=1)]
     """Agents by name."""
     systems: Annotated[tuple[SystemSection, ...], BeforeValidator(list_to_tuple), Field(min_length=1)]
@@ -183,24 +184,4 @@ def evaluation_of(values: Mapping[str, Any], *, where: str) -> EvaluationRecipe:
     try:
         return EvaluationRecipe.model_validate(values)
     except ValidationError as error:
-        mistakes = list(dict.fromkeys(_mistakes(error, where)))
-    if len(mistakes) == 1:
-        raise RecipeError(mistakes[0])
-    raise RecipeError("\n  ".join([f"{len(mistakes)} mistakes in this evaluation:", *mistakes]))
-
-
-def _mistakes(error: ValidationError, where: str) -> Iterator[str]:
-    for detail in error.errors(include_url=False):
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
-        message = detail["msg"].removeprefix("Value error, ")
-        if detail["type"] == "extra_forbidden":
-            message = "unknown key"
-        elif detail["type"] == "missing":
-            message = "field required"
-        elif detail["type"] != "value_error":
-            message = f"got {got(detail['input'])}, wanted {_lower(message.removeprefix('Input should be '))}"
-        yield f"{where}: {place}: {message}" if place else f"{where}: {message}"
-
-
-def _lower(text: str) -> str:
-    return text[0].lower() + text[1:]
+        raise refuse(mistakes_in(error, EvaluationRecipe, where=where), what="this evaluation") from None

@@ -1,35 +1,27 @@
-"""The kinds of value a recipe field may hold, and how an error message words each of them.
+"""The types of a recipe's values: text, paths, names, sources, counts and shares, each with its check.
 
-TOML has no null, so an optional field takes the word "none" instead, in a file and on the command line alike.
+TOML has no null, so an optional field takes the word "none", in a file and on the command line.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from mada.errors import DataError
 from mada.problems.sources import parse_table, source_of_table
 
 NONE_WORD = "none"
-MOST_AGENTS = 1000
-"""Seats of one role, and rounds: far more than anybody trains, and few enough to be listed."""
+MAX_AGENTS = 1000
+"""Agents of one role, and rounds: far more than anybody trains, and few enough to be listed."""
 
 Kind = TypeVar("Kind")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Words for a kind of value whose constraint a reader could not guess from its type."""
-
-    words: str
-
-
 class Section(BaseModel):
-    """A frozen table of a recipe that refuses unknown keys, text for numbers, NaN and infinities."""
+    """A frozen table of a recipe; unknown keys, text for numbers, NaN and infinities are refused."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -42,18 +34,17 @@ def _none_word_to_none(value: Any) -> Any:
 
 def list_to_tuple(value: Any) -> Any:
     """Turn a list into a tuple: TOML arrays arrive as lists, and a frozen recipe holds tuples."""
-    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def _text_to_path(value: Any, info: ValidationInfo) -> Any:
     # A stored recipe is JSON, where pydantic makes the path itself and takes nothing but text.
-    if info.mode == "json":
-        return value
-    # Path("") is the current folder, which nobody means by an empty text.
-    return Path(_without_nul(value)) if isinstance(value, str) and value.strip() else value
+    return Path(_name(value)) if isinstance(value, str) and info.mode != "json" else value
 
 
-def _without_nul(text: str) -> str:
+def _name(text: str) -> str:
+    if not text.strip():
+        raise ValueError(f"got {text!r}, wanted text that is not blank")
     if "\0" in text:
         raise ValueError("got text with a NUL character, which no name can hold; remove it")
     return text
@@ -66,7 +57,7 @@ def _folder_name(name: str) -> str:
 
 
 def _address_without_secrets(url: str) -> str:
-    """Refuse an address that holds a secret, without repeating it: a recipe is stored and printed."""
+    # The message does not repeat the address: a recipe is stored and printed.
     parts = urlsplit(url)
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError(
@@ -77,70 +68,101 @@ def _address_without_secrets(url: str) -> str:
     return url
 
 
-def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
-    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    repeated = [repr(name) for name in dict.fromkeys(names) if names.count(name) > 1]
     if repeated:
-        raise ValueError(f"got {_quoted(repeated)} more than once, wanted each name once; remove the copies")
+        raise ValueError(f"got {', '.join(repeated)} more than once, wanted each name once; remove the copies")
     return names
 
 
 def _source_to_text(value: Any) -> Any:
-    """Write a table, `{path = "my.csv", answer = "solution"}`, as the text that names a source."""
+    """Convert a table, `{path = "my.csv", answer = "solution"}`, to the text that names a source."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        value = _told(parse_table, value)
-    return str(_told(source_of_table, value)) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType]
+        value = _checked(parse_table, value)
+    return str(_checked(source_of_table, cast("Any", value))) if isinstance(value, dict) else value
 
 
-def _sum_to_text(value: Any) -> Any:
-    """Write a list of sources as a sum."""
+def _source_sum_to_text(value: Any) -> Any:
+    """Convert a list of sources to one text with `+` between them."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        value = _told(parse_table, value)  # an override is text
+        value = _checked(parse_table, value)  # an override is text
     if not isinstance(value, list) or not value:
         return _source_to_text(value)
     parts = [_source_to_text(one) for one in cast("list[Any]", value)]
     return " + ".join(parts) if all(isinstance(one, str) for one in parts) else cast("Any", value)
 
 
-def _told(function: Callable[[Any], Any], value: Any) -> Any:
+def _checked(function: Callable[[Any], Any], value: Any) -> Any:
     try:
         return function(value)
     except DataError as error:
         raise ValueError(f"got {error}") from None
 
 
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in names)
+def _with_placeholder(name: str, meaning: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if (count := text.count(name)) != 1:
+            raise ValueError(f"got {count} times '{name}', wanted it exactly once: it is replaced by {meaning}")
+        return text
+
+    return check
+
+
+def _none_or_several(count: int) -> int:
+    if count == 1:
+        raise ValueError("got 1, wanted 0 or at least 2: one answer is always or never right")
+    return count
+
+
+def _with_the_team(names: tuple[str, ...]) -> tuple[str, ...]:
+    if "mada" not in _unique(names):
+        raise ValueError(f"got {', '.join(names) or 'none'}, wanted 'mada' among the systems")
+    untrained = {"vote", "untrained-vote", "weighted-vote", "judge"}
+    if not untrained.isdisjoint(names) and not {"debate", "single"} & set(names):
+        raise ValueError(
+            "got a vote of the untrained model, wanted 'single' too: its answers tell how many the budget allows"
+        )
+    if "vote" in names and "debate" not in names:
+        raise ValueError("got 'vote' without 'debate', wanted both: the vote gets as many tokens as that debate")
+    return names
 
 
 OrNone = Annotated[Kind | None, BeforeValidator(_none_word_to_none)]
 
-Text = Annotated[str, StringConstraints(pattern=r"\S"), AfterValidator(_without_nul), Wanted("text that is not blank")]
+Text = Annotated[str, AfterValidator(_name)]
 FolderName = Annotated[Text, AfterValidator(_folder_name)]
 Address = Annotated[Text, AfterValidator(_address_without_secrets)]
-Folder = Annotated[Path, BeforeValidator(_text_to_path), Wanted("the path of a folder")]
-SomeNames = Annotated[
-    tuple[Text, ...],
-    BeforeValidator(list_to_tuple),
-    Field(min_length=1),
-    AfterValidator(_each_once),
-    Wanted('a list of at least one name, such as ["one", "two"]'),
+Folder = Annotated[Path, BeforeValidator(_text_to_path)]
+QuestionPrompt = Annotated[str, AfterValidator(_with_placeholder("{question}", "the problem"))]
+ResponsePrompt = Annotated[str, AfterValidator(_with_placeholder("{response}", "an agent's response"))]
+AgentNames = Annotated[tuple[Text, ...], BeforeValidator(list_to_tuple)]
+Names = Annotated[tuple[Text, ...], BeforeValidator(list_to_tuple), Field(min_length=1), AfterValidator(_unique)]
+Source = Annotated[Text, BeforeValidator(_source_to_text)]
+SourceSum = Annotated[Text, BeforeValidator(_source_sum_to_text)]
+SourcesOrEmpty = Annotated[tuple[Source, ...], BeforeValidator(list_to_tuple), AfterValidator(_unique)]
+Sources = Annotated[SourcesOrEmpty, Field(min_length=1)]
+SystemName = Literal[
+    "single",
+    "debate",
+    "vote",
+    "weighted-vote",
+    "judge",
+    "untrained-vote",
+    "generators",
+    "trained-vote",
+    "trained-weighted-vote",
+    "trained-vote-at-cost",
+    "best-of-n",
+    "mada",
 ]
-_A_SOURCE = 'a source, as text or as a table such as {path = "my.csv", answer = "solution"}'
-Source = Annotated[Text, BeforeValidator(_source_to_text), Wanted(_A_SOURCE)]
-SourceSum = Annotated[Text, BeforeValidator(_sum_to_text), Wanted(_A_SOURCE)]
-Sources = Annotated[
-    tuple[Source, ...],
-    BeforeValidator(list_to_tuple),
-    AfterValidator(_each_once),
-    Wanted("a list of sources, each a name, a path or a table"),
-]
-SomeSources = Annotated[Sources, Field(min_length=1), Wanted('a list of at least one name, such as ["one", "two"]')]
+Systems = Annotated[tuple[SystemName, ...], BeforeValidator(list_to_tuple), AfterValidator(_with_the_team)]
 
 Count = Annotated[int, Field(ge=1)]
-SomeAgents = Annotated[int, Field(ge=1, le=MOST_AGENTS)]
-Agents = Annotated[int, Field(ge=0, le=MOST_AGENTS)]
 CountOrZero = Annotated[int, Field(ge=0)]
-Seed = Annotated[int, Field(ge=0, lt=2**63), Wanted("an integer from 0 to 2^63 − 1")]
+ScreenCount = Annotated[CountOrZero, AfterValidator(_none_or_several)]
+AgentCount = Annotated[int, Field(ge=1, le=MAX_AGENTS)]
+AgentCountOrZero = Annotated[int, Field(ge=0, le=MAX_AGENTS)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Positive = Annotated[float, Field(gt=0)]
 PositiveOrZero = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

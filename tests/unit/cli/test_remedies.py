@@ -11,13 +11,14 @@ import typer.main
 import mada
 from mada.cli import app
 from mada.cli.names import names_in
-from mada.recipe.keys import entries, find_entry
+from mada.recipe import Recipe
+from mada.recipe.errors import section_in, value_keys
 
 SOURCE = Path(mada.__file__).parent
 COMMANDS = typer.main.get_command(app)
 EVERYWHERE = {"--help", "--version"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-SECTIONS = "|".join(entry.name for entry in entries() if entry.section)
+SECTIONS = "|".join(name for name, field in Recipe.model_fields.items() if section_in(field.annotation))
 FIELD = re.compile(rf"(?<![\w./])(?:{SECTIONS})\.[a-z_]+(?:\.[a-z_]+)*(?![\w(])")
 FILE = re.compile(r"\.(?:py|md|json|jsonl|toml|html|csv)$")
 
@@ -95,7 +96,7 @@ def test_every_field_that_a_message_names_is_one_of_a_recipe():
         f"{file}:{line}: {match[0]}"
         for file, line, text in MESSAGES
         for match in FIELD.finditer(text)
-        if not FILE.search(match[0]) and find_entry(match[0].split(".")) is None
+        if not FILE.search(match[0]) and not any(f"{key}.".startswith(f"{match[0]}.") for key in value_keys(Recipe))
     ]
     assert wrong == []
 

@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, Gemma2Config, Qwen2Config
 
 from mada.learning.batches import CreditedCompletion
 from mada.models.adapters import AdapterStack, Lora
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 
 VOCABULARY = 40
 SHAPE = {

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.learning.advantages import ADVANTAGES, Baseline, counterfactual, group_relative
-from mada.recipe import training
-from mada.recipe.training import Deviation
+from mada.recipe import schema
+from mada.recipe.schema import Deviation
 
 REWARDS = [[2.5, 2.0, -0.5, 1.5]]
 FINITE = st.floats(-10, 10)
@@ -93,5 +93,5 @@ def test_what_does_not_fit_is_refused(rewards, baseline, complaint):
 
 
 def test_the_recipe_names_exactly_the_advantages_there_are():
-    assert set(ADVANTAGES) == set(get_args(training.Advantage))
-    assert get_args(Deviation) == get_args(training.Deviation)
+    assert set(ADVANTAGES) == set(get_args(schema.Advantage))
+    assert get_args(Deviation) == get_args(schema.Deviation)

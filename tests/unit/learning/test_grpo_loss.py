@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mada.learning.loss import AGGREGATIONS, grpo, k3
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 
 LOG_PROB = st.floats(-8, 0)
 

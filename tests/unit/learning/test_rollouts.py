@@ -17,7 +17,7 @@ from mada.learning.rollouts import (
     steps_to_take,
 )
 from mada.models.engines import Completion, Sampling, ScriptedEngine, ScriptedRequest
-from mada.recipe.training import TrainingSettings
+from mada.recipe.schema import TrainingSettings
 
 PROMPTS = [TrainingPrompt(f"p{place}", (place,)) for place in range(5)]
 SAMPLING = Sampling(max_tokens=4, temperature=0.7)

@@ -6,7 +6,7 @@ import torch
 import transformers
 
 from mada.learning.optimizer import SCHEDULES, learning_rate_share
-from mada.recipe.training import Schedule
+from mada.recipe.schema import Schedule
 
 
 def of_transformers(name, total_steps, warmup_ratio):

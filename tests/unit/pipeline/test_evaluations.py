@@ -14,7 +14,7 @@ from mada.pipeline.evaluations import evaluation_of_file, models_of
 from mada.problems import BENCHMARKS
 from mada.recipe import Recipe
 from mada.recipe.evaluation_file import EvaluationRecipe, evaluation_of, load_evaluation
-from mada.recipe.sections import ModelSection
+from mada.recipe.schema import ModelSection
 from mada.run import Run
 
 REPOSITORY = Path(__file__).resolve().parents[3]

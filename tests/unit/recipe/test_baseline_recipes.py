@@ -6,10 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from mada.cli import app
+from mada.difference import differences
 from mada.models.adapters import Lora
 from mada.models.memory import count_parameters
 from mada.problems.known import KNOWN_SETS, known_name
-from mada.recipe import Recipe, diff_recipes, load_recipe
+from mada.recipe import Recipe, load_recipe
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DISTILLED = REPOSITORY / "tests" / "fixtures" / "deepseek-r1-distill-qwen-1.5b"
@@ -51,8 +52,8 @@ def test_one_agent_learns_alone_from_being_right(recipe):
 
 
 def test_everything_else_is_the_papers_experiment(name, recipe):
-    differences = {one.key for one in diff_recipes(load_recipe(REPOSITORY / "recipes" / "paper.toml"), recipe)}
-    assert differences == CHANGED | ({"data.train", "data.on_missing_answer"} if DATA[name] != "still-3" else set())
+    found = {one.key for one in differences(load_recipe(REPOSITORY / "recipes" / "paper.toml"), recipe)}
+    assert found == CHANGED | ({"data.train", "data.on_missing_answer"} if DATA[name] != "still-3" else set())
 
 
 def test_the_adapter_has_the_papers_number_of_parameters(recipe):

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from mada.recipe import Recipe, diff_recipes, load_recipe
+from mada.difference import differences
+from mada.recipe import Recipe, load_recipe
 from mada.recipe.evaluation_file import is_evaluation_file, load_evaluation
-from mada.recipe.keys import value_at
 
 FOLDER = Path(__file__).parents[3] / "recipes"
 FILES = sorted(FOLDER.rglob("*.toml"))
@@ -72,9 +72,9 @@ def test_every_committed_evaluation_loads_and_has_a_name(path):
 
 @pytest.mark.parametrize("key", PAPER)
 def test_the_paper_recipe_holds_the_papers_value(key):
-    path = tuple(key.split("."))
-    assert value_at(load_recipe(FOLDER / "paper.toml"), path) == PAPER[key]
-    assert value_at(Recipe(), path) == PAPER[key]
+    section, name = key.split(".")
+    assert getattr(getattr(load_recipe(FOLDER / "paper.toml"), section), name) == PAPER[key]
+    assert getattr(getattr(Recipe(), section), name) == PAPER[key]
 
 
 def test_the_paper_recipe_writes_each_of_them_out():
@@ -87,5 +87,4 @@ def test_the_paper_recipe_writes_each_of_them_out():
 
 
 def test_the_defaults_are_the_paper_recipe():
-    differences = diff_recipes(Recipe(), load_recipe(FOLDER / "paper.toml"))
-    assert [difference.key for difference in differences] == ["name"]
+    assert [one.key for one in differences(Recipe(), load_recipe(FOLDER / "paper.toml"))] == ["name"]

@@ -1,21 +1,21 @@
 import tomllib
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mada.recipe import Recipe, diff_recipes, digest, load_recipe, recipe_to_toml
-from mada.recipe.keys import leaves
-from mada.recipe.sections import (
+from mada.recipe import Recipe, digest, load_recipe, recipe_to_toml
+from mada.recipe.errors import value_keys
+from mada.recipe.schema import (
+    CriticsSection,
     DataSection,
     EvaluationSection,
     LoraSection,
     ModelSection,
     PromptsSection,
     TeamSection,
+    TrainingSettings,
 )
-from mada.recipe.training import CriticsSection, TrainingSettings
 
 # Characters that TOML treats specially, and some it must leave alone.
 awkward = st.text(
@@ -84,90 +84,47 @@ def test_what_is_written_loads_back_to_the_same_recipe(tmp_path_factory, recipe)
     for explain in (False, True):
         path.write_bytes(recipe_to_toml(recipe, explain=explain).encode())
         loaded = load_recipe(path)
-        assert diff_recipes(recipe, loaded) == []
         assert loaded == recipe
         assert digest(loaded) == digest(recipe)
 
 
-def test_the_defaults_in_full():
+def test_every_field_is_written():
     text = recipe_to_toml(Recipe())
+    values = tomllib.loads(text)
+    for key in value_keys(Recipe):
+        *sections, name = key.split(".")
+        table = values
+        for section in sections:
+            table = table[section]
+        assert name in table, key
     assert text.startswith(
         'name = "unnamed"\nseed = 0\n\n[model]\nname = "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"\n'
-        '# revision = (none)\ndtype = "auto"\n# window = (none)\n\n[data]\n'
     )
     assert "learning_rate = 1e-06\n" in text
-    assert "$\\boxed{ANSWER}$" in text
-    assert "gradient_checkpointing = false\n" in text
-    assert "seeds = 10\n# problems = (none)\n" in text
-    lines = [line.removeprefix("# ") for line in text.splitlines()]
-    for leaf in leaves():
-        assert any(line.startswith(f"{leaf.name} = ") for line in lines), leaf.key
+    assert 'window = "none"\n' in text
 
 
-def test_none_is_written_where_it_is_not_the_default():
-    recipe = load_recipe(None, overrides=["training.max_gradient_norm=none"])
-    assert 'max_gradient_norm = "none"\n' in recipe_to_toml(recipe)
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("plain", '"plain"'),
-        ("it's", '"it\'s"'),
-        ("\\boxed", "'\\boxed'"),
-        ('say "x"', "'say \"x\"'"),
-        ("'\\'", "\"'\\\\'\""),
-        ("one\ntwo\\", "'''\none\ntwo\\'''"),
-        ("\none", "'''\n\none'''"),
-        ("one\n'", '"one\\n\'"'),
-        ("one\n'''\ntwo", "\"one\\n'''\\ntwo\""),
-        ("one\r\ntwo", '"one\\r\\ntwo"'),
-        ("\x7f\x1b", '"\\u007f\\u001b"'),
-        ("é", '"é"'),
-    ],
-)
-def test_texts_are_written_as_readably_as_toml_allows(text, written):
-    found = recipe_to_toml(Recipe(prompts=PromptsSection(debate_header=text)))
-    assert f"\ndebate_header = {written}\n" in found
-    assert tomllib.loads(found)["prompts"]["debate_header"] == text
-
-
-def test_explained_fields_stand_under_what_they_are():
+def test_fields_are_explained_by_the_comment_above_them():
     text = recipe_to_toml(Recipe(), explain=True)
-    assert "# Rank of the low-rank update (T2).\nrank = 16\n" in text
-    assert "# The adapter that makes an agent out of the base model (T2).\n[lora]\n" in text
-    assert (
-        "# Learning rate after the warm-up: it stays, or falls to zero in a line or a cosine. The paper is\n"
-        "# silent; linear is what a warm-up ratio usually goes with (T3; ours).\n"
-        'schedule = "linear"\n'
-    ) in text
+    assert "# Rank of the low-rank update.\nrank = 16\n" in text
+    assert "# The adapter that makes an agent out of the base model.\n[lora]\n" in text
     assert all(len(line) <= 110 for line in text.splitlines() if line.startswith("#"))
 
 
-def test_digest_ignores_layout_order_and_explicit_defaults(tmp_path):
+def test_the_digest_depends_on_values_alone(tmp_path):
     texts = [
         "[lora]\nrank = 8\n[reward]\nlength = 1\n",
         "reward = {length = 1.0}\n# comment\n[lora]\nalpha = 128\nrank = 8\n",
         "lora.rank = 8",
     ]
-    digests = set()
-    for number, text in enumerate(texts):
-        path = tmp_path / f"{number}.toml"
+    path = tmp_path / "recipe.toml"
+    digests = {digest(Recipe())}
+    for text in texts:
         path.write_text(text)
         digests.add(digest(load_recipe(path)))
-    assert len(digests) == 1
-    assert digests != {digest(Recipe())}
-    assert all(len(one) == 64 and int(one, 16) >= 0 for one in digests)
-
-
-def test_digest_changes_with_every_field():
-    changes = [
-        "name=a",
-        "model.revision=a",
-        "data.folder=a",
-        "lora.targets=['a']",
-        "training.top_p=0.5",
-        "seed=1",
-    ]
-    digests = [digest(load_recipe(None, overrides=[change])) for change in changes]
-    assert len({*digests, digest(Recipe())}) == len(changes) + 1
+    assert len(digests) == 2
+    changes = ["name=a", "model.revision=a", "data.folder=a", "lora.targets=['a']", "training.top_p=0.5", "seed=1"]
+    digests.update(digest(load_recipe(None, overrides=[change])) for change in changes)
+    assert len(digests) == 2 + len(changes)
+    # Folders of runs made by earlier versions have this digest.
+    assert digest(Recipe()) == "be47e8bb5f147510652b697e226877d1bf9c3d5d2751ab3734c62cb5b53fb59a"

@@ -20,7 +20,7 @@ from mada.models.engines.engine import PacedEngine
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import ChatModel, load_config
 from mada.models.memory import DEFAULT_ROWS, count_parameters, rows_that_fit
-from mada.recipe.sections import EngineSection, ModelSection
+from mada.recipe.schema import EngineSection, ModelSection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

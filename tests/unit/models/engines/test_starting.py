@@ -11,7 +11,7 @@ from mada.errors import EngineError
 from mada.models.engines.starting import MIN_LOCAL_ROWS, Hardware, choose_engine, choose_model_engine, start_local
 from mada.models.loading import load_config
 from mada.models.memory import GIB, cache_bytes_per_token
-from mada.recipe.sections import EngineSection, ModelSection
+from mada.recipe.schema import EngineSection, ModelSection
 
 # The shape of a Qwen2 of 1.5 billion parameters: 2 × 28 layers × 2 heads × 128 numbers of 2 bytes are 28,672 a token.
 CONFIG = Qwen2Config(num_hidden_layers=28, num_attention_heads=12, num_key_value_heads=2, hidden_size=1536)
