@@ -1,5 +1,7 @@
 """What many tests make: tiny models, adapters that do something, tokenizers, a tiny recipe. Import it by name."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,8 @@ from transformers import (
     Qwen3Config,
     SmolLM3Config,
 )
+
+from mada.evaluation.scores import Score
 
 SIZES: dict[str, Any] = {
     "vocab_size": 61,
@@ -164,3 +168,30 @@ def stage_summary(**given: Any) -> dict[str, Any]:
 def stage_result(summary: dict[str, Any]) -> Any:
     """Make what a stage's function returns, with any summary for the stage's mark."""
     return SimpleNamespace(to_summary=lambda: summary)
+
+
+def make_score(system: str, key: tuple[str, int, str], correct: Sequence[Sequence[bool]], **changes: Any) -> Score:
+    """Make the score of a system on (benchmark, seed, problem); `correct` has a row per round, a column per seat."""
+    benchmark, seed, problem = key
+
+    def filled(value: Any) -> tuple[tuple[Any, ...], ...]:
+        return tuple((value,) * len(row) for row in correct)
+
+    score = Score(
+        system=system,
+        benchmark=benchmark,
+        seed=seed,
+        problem=problem,
+        agents=filled("g"),
+        answers=filled("1"),
+        groups=filled(0),
+        correct=tuple(map(tuple, correct)),
+        verdict_correct=correct[-1][0],
+        first_vote_correct=correct[0][0],
+        tie=False,
+        tokens=filled(1),
+        prompts=filled(1),
+        truncated=0,
+        shortened=0,
+    )
+    return replace(score, **changes)

@@ -862,7 +862,7 @@ def test_the_costs_are_as_foretold(held: Held, oracle: Oracle, adapters: Mapping
         shape = SYSTEMS[system.name]
         accuracy = oracle.average(system.name, lambda item: item.verdict_right)
         tokens = oracle.average(system.name, lambda item: item.generated)
-        costs = system_cost(held.grid, system, efforts=held.efforts, price_per_hour=3.6)
+        costs = system_cost(held.grid, system, usage=held.efforts, price_per_hour=3.6)
         assert [one.number for one in costs.rounds] == list(range(1, shape.later_rounds + 2))
         for place, one in enumerate(costs.rounds):
             assert one.role == ("critic" if place else "generator")

@@ -33,7 +33,7 @@ _LAST = 128
 
 
 @dataclass(slots=True)
-class _Usage:
+class _Spent:
     """Tokens generated and read in a number of turns or debates. Whole numbers, so no order of adding changes a sum."""
 
     generated: int = 0
@@ -62,25 +62,25 @@ def blocks(count: int) -> list[range]:
 
 
 class Budgets:
-    """What systems spent on every benchmark, and what remains for those that may spend as much as others.
+    """What systems spent on every benchmark, and what matched systems may still spend.
 
     `prompt_price` is what reading a token costs, where generating one costs 1.
     """
 
     def __init__(self, prompt_price: float | None = None) -> None:
         self.prompt_price = prompt_price
-        self._of_system: dict[tuple[str, str], _Usage] = defaultdict(_Usage)
-        self._of_agent: dict[tuple[str, str], _Usage] = defaultdict(_Usage)
+        self._of_system: dict[tuple[str, str], _Spent] = defaultdict(_Spent)
+        self._of_agent: dict[tuple[str, str], _Spent] = defaultdict(_Spent)
         self._matched: dict[tuple[str, str], list[tuple[int, Score]]] = defaultdict(list)
 
     def add(self, score: Score) -> None:
-        """Take the score of a system of a fixed size into account."""
+        """Add the score of a system of a fixed size."""
         self._of_system[score.system, score.benchmark].add_debate(score)
         for agent, tokens, prompt in zip(score.agents[0], score.tokens[0], score.prompts[0], strict=True):
             self._of_agent[agent, score.benchmark].add(tokens, prompt)
 
     def add_matched(self, score: Score, number: int) -> None:
-        """Take into account what a matched system spent on the question of that number."""
+        """Add what a matched system spent on the question of that number."""
         self._matched[score.system, score.benchmark].append((number, score))
 
     def sizes(self, system: PlannedSystem, benchmark: str, block: range, *, of: int) -> dict[int, int]:
@@ -89,9 +89,9 @@ class Budgets:
         All questions before the block must have been answered.
         """
         price = self._price_of(system)
-        target, samples = self._known(system, benchmark)
+        target, samples = self._measured(system, benchmark)
         cost = {agent: (max(1, one.generated) / one.count, price * one.prompt / one.count) for agent, one in samples}
-        spent, after = _Usage(), _Usage()
+        spent, after = _Spent(), _Spent()
         for earlier, score in self._matched[system.name, benchmark]:
             if earlier < block.start:
                 spent.add_debate(score)
@@ -104,9 +104,9 @@ class Budgets:
         budget = of * (target.generated + price * target.prompt) / target.count
         allowance = (budget - spent.generated - price * spent.prompt) / (of - block.start)
         expected, found = 0.0, dict[int, int]()
-        for place, number in enumerate(block, start=1):
+        for count, number in enumerate(block, start=1):
             expected += later
-            goal = place * allowance
+            goal = count * allowance
             turns, read = 0, set[str]()
             while True:
                 agent = system.generators[(number + turns) % len(system.generators)]
@@ -119,7 +119,7 @@ class Budgets:
             found[number] = turns
         return found
 
-    def _known(self, system: PlannedSystem, benchmark: str) -> tuple[_Usage, list[tuple[str, _Usage]]]:
+    def _measured(self, system: PlannedSystem, benchmark: str) -> tuple[_Spent, list[tuple[str, _Spent]]]:
         """Return what the target spent, and what samples of each generator took."""
         agents = list(dict.fromkeys(system.generators))
         target = self._of_system.get((system.matched_to or "", benchmark))
@@ -172,8 +172,8 @@ async def measure_prompt_price(
     while len(short) < 2 or (len(short) < _REPEATS and clock() - begun < _SECONDS):
         short.append(await batch(1))
         long.append(await batch(_REPLY))
-    (reading, first), (whole, tokens) = min(short), min(long)
-    each = (whole - reading) / max(1, tokens - first)
+    (reading, first), (complete, tokens) = min(short), min(long)
+    each = (complete - reading) / max(1, tokens - first)
     if each <= 0:
         raise EvaluationError(
             "the price of a prompt token cannot be measured here, for longer replies took no longer; give it as "

@@ -1,11 +1,10 @@
 """What systems cost: tokens, calls, parameters, time and money, per question and for the whole evaluation (E3, B1).
 
-Tokens and calls are counted, question by question. Time is not: systems share samples, and their samples are drawn in
-the same batches, so no clock can tell one system's seconds from another's. What is charged to a system is an
-*attribution*: the evaluation's seconds per token really sampled, times the tokens that the system would have sampled
-alone. It takes every token to be equally dear and leaves the reading of prompts out, so it is good for comparing
-systems of one evaluation, and no prediction of how fast a system answers by itself. Only
-`EvaluationCost` has measured times.
+Tokens and calls are counted for each question. Time is not: systems share samples and batches, so no clock can tell one
+system's seconds from another's. A system's time is an *attribution*: the evaluation's seconds per sampled token, times
+the tokens that the system would have sampled alone. It takes every token to cost the same and ignores prompts, so it
+compares systems of one evaluation and does not predict how fast a system answers alone. Only `EvaluationCost` has
+measured times.
 """
 
 import time
@@ -25,10 +24,9 @@ SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A stretch of an evaluation; `accelerators` is 0 where the CPU computed.
+    """A stretch of time with what engines sampled and read in it; `accelerators` is 0 on a CPU.
 
-    `busy` are the seconds in which an engine had something to do. The counts are of what engines really sampled and
-    read; what systems asked for between them is in the scores.
+    `busy` are the seconds in which an engine had something to do.
     """
 
     seconds: float
@@ -42,7 +40,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class EngineUsage:
-    """What engines have done since they were made."""
+    """What engines have done since they started."""
 
     device: str
     accelerators: int
@@ -53,14 +51,17 @@ class EngineUsage:
 
 
 class UsageMeter:
-    """Records the effort of a session while engines work: `tick` it whenever something is finished."""
+    """Records usage while engines work; call `record` whenever something is finished.
+
+    A kill loses the stretch in progress, at most `SECONDS` long.
+    """
 
     def __init__(self, records: Records[Usage], read: Callable[[], EngineUsage]) -> None:
         self._records, self._read = records, read
         self._since, self._last = time.monotonic(), read()
 
     def record(self, *, now: bool = False) -> None:
-        """Record the stretch since the last record, if it is long enough or must be recorded now."""
+        """Record the stretch since the last record, if it is long enough or `now`."""
         seconds = time.monotonic() - self._since
         if seconds < SECONDS and not now:
             return
@@ -118,25 +119,22 @@ class SystemCost:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """What systems asked for between them, and how much of it was really computed."""
+    """What systems requested, and how much of it was computed."""
 
     requested: int
     computed: int
 
     @property
     def saved(self) -> float | None:
-        """The share that sharing spared, None if nothing was asked for.
-
-        Below 0 if more was computed than the scores account for: work that a kill lost is done twice.
-        """
+        """The share that sharing saved, None if nothing was requested; below 0 if a kill made work be done twice."""
         return 1 - self.computed / self.requested if self.requested else None
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationCost:
-    """What a whole evaluation took. All of it is counted or measured; only `money` is a measured time at a given price.
+    """What a complete evaluation cost: counted or measured; `money` is a measured time at a given price.
 
-    What was asked for is counted over all scores, replies that did not fit the window included. `busy_seconds` are
+    Requests are counted over all scores, replies that did not fit the window included. `busy_seconds` are
     those in which an engine had something to do; `tokens_per_second` are sampled tokens by `seconds`, which are all
     that passed. `accelerator_seconds` is None where the CPU computed.
     """
@@ -155,10 +153,10 @@ def system_cost(
     grid: Grid,
     system: PlannedSystem,
     *,
-    efforts: Sequence[Usage] = (),
+    usage: Sequence[Usage] = (),
     price_per_hour: float | None = None,
 ) -> SystemCost:
-    """Say what a system costs; the price is that of one accelerator, or of the machine while the CPU computed."""
+    """Return what a system costs; the price is that of one accelerator, or of the machine while the CPU computed."""
     rounds = _round_costs(grid, system)
     generated = sum(one.generated_tokens for one in rounds)
     accuracy = grid.average(system, MEASURES["verdict"])
@@ -169,36 +167,34 @@ def system_cost(
         prompt_tokens=sum(one.prompt_tokens for one in rounds),
         tokens_per_right_answer=generated / accuracy if accuracy else None,
         parameters=system.parameters,
-        seconds=_charged(sum(effort.seconds for effort in efforts), generated, efforts=efforts),
-        accelerator_seconds=_charged(_accelerator_seconds(efforts), generated, efforts=efforts),
-        money=_charged(_money(efforts, price_per_hour), generated, efforts=efforts),
+        seconds=_charged(sum(one.seconds for one in usage), generated, usage=usage),
+        accelerator_seconds=_charged(_accelerator_seconds(usage), generated, usage=usage),
+        money=_charged(_money(usage, price_per_hour), generated, usage=usage),
     )
 
 
 def evaluation_cost(
-    grid: Grid, efforts: Sequence[Usage], *, sampled: SampleCounts | None = None, price_per_hour: float | None = None
+    grid: Grid, usage: Sequence[Usage], *, sampled: SampleCounts | None = None, price_per_hour: float | None = None
 ) -> EvaluationCost:
-    """Say what an evaluation took, and what the sharing of samples spared it.
+    """Return what an evaluation cost, and what the sharing of samples saved.
 
-    `sampled` is counted in the samples. The efforts say it too, less what kills made them lose; they say more where
-    somebody has removed the samples, which are most of a run's bytes.
+    `sampled` is counted in the samples. The usage has it too, less what kills lost; it has more where the samples, most
+    of a run's bytes, were removed.
     """
     scores = grid.scores.values()
-    seconds = sum(effort.seconds for effort in efforts)
-    timed = sum(effort.generated_tokens for effort in efforts)
-    told = SampleCounts(sum(effort.completions for effort in efforts), timed)
-    sampled = told if sampled is None or told.completions > sampled.completions else sampled
+    seconds = sum(one.seconds for one in usage)
+    timed = sum(one.generated_tokens for one in usage)
+    recorded = SampleCounts(sum(one.completions for one in usage), timed)
+    sampled = recorded if sampled is None or recorded.completions > sampled.completions else sampled
     return EvaluationCost(
         completions=Reuse(sum(score.calls for score in scores), sampled.completions),
         generated_tokens=Reuse(sum(score.generated_tokens for score in scores), sampled.tokens),
-        prompt_tokens=Reuse(
-            sum(score.prompt_tokens for score in scores), sum(effort.prompt_tokens for effort in efforts)
-        ),
+        prompt_tokens=Reuse(sum(score.prompt_tokens for score in scores), sum(one.prompt_tokens for one in usage)),
         seconds=seconds,
-        busy_seconds=sum(effort.busy for effort in efforts),
-        accelerator_seconds=_accelerator_seconds(efforts),
+        busy_seconds=sum(one.busy for one in usage),
+        accelerator_seconds=_accelerator_seconds(usage),
         tokens_per_second=timed / seconds if seconds else None,
-        money=_money(efforts, price_per_hour),
+        money=_money(usage, price_per_hour),
     )
 
 
@@ -213,20 +209,20 @@ def _round_costs(grid: Grid, system: PlannedSystem) -> tuple[RoundCost, ...]:
     )
 
 
-def _charged(total: float | None, tokens: float, *, efforts: Sequence[Usage]) -> float | None:
+def _charged(total: float | None, tokens: float, *, usage: Sequence[Usage]) -> float | None:
     """Charge so many tokens with their share of what all sampled tokens took."""
-    sampled = sum(effort.generated_tokens for effort in efforts)
+    sampled = sum(one.generated_tokens for one in usage)
     return total / sampled * tokens if total is not None and sampled else None
 
 
-def _accelerator_seconds(efforts: Sequence[Usage]) -> float | None:
-    if not any(effort.accelerators for effort in efforts):
+def _accelerator_seconds(usage: Sequence[Usage]) -> float | None:
+    if not any(one.accelerators for one in usage):
         return None
-    return sum(effort.seconds * effort.accelerators for effort in efforts)
+    return sum(one.seconds * one.accelerators for one in usage)
 
 
-def _money(efforts: Sequence[Usage], price_per_hour: float | None) -> float | None:
+def _money(usage: Sequence[Usage], price_per_hour: float | None) -> float | None:
     """Return the price of all stretches; where no accelerator worked, the machine is paid for."""
-    if price_per_hour is None or not efforts:
+    if price_per_hour is None or not usage:
         return None
-    return sum(effort.seconds * (effort.accelerators or 1) for effort in efforts) * price_per_hour / SECONDS_PER_HOUR
+    return sum(one.seconds * (one.accelerators or 1) for one in usage) * price_per_hour / SECONDS_PER_HOUR

@@ -1,4 +1,4 @@
-"""The scores of an evaluation by system, benchmark, seed and problem, and the averages that every table is made of.
+"""The scores of an evaluation by system, benchmark, seed and problem, and the averages that all tables are made of.
 
 Every benchmark has equal weight in every average, however many problems it has. What a family is shown as is the mean
 over its members, question by question.
@@ -29,7 +29,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def score_key(item: Score | Transcript) -> ScoreKey:
-    """Return where in the grid a score belongs; its transcript, if there is one, has the same place."""
+    """Return the key of a score; its transcript, if there is one, has the same."""
     return item.system, item.benchmark, item.seed, item.problem
 
 
@@ -54,7 +54,7 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Scores by system, benchmark, seed and problem, with no place empty; made by `Grid.of`.
+    """Scores by system, benchmark, seed and problem, with none missing; made by `Grid.of`.
 
     Systems that answered different questions would have means that differ for that reason alone, so there is no grid
     of scores that are missing or repeated.
@@ -66,55 +66,55 @@ class Grid:
     """The problems of each benchmark in sorted order; benchmarks in the order of the table."""
     seeds: tuple[int, ...]
     _rows: Mapping[tuple[str, str, int], tuple[Score, ...]]
-    """The scores by system, benchmark and seed, in the order of the problems: every average reads whole rows."""
+    """The scores by system, benchmark and seed, in the order of the problems: every average reads complete rows."""
 
     @classmethod
     def of(cls, scores: Iterable[Score], plan: EvaluationPlan) -> Self:
-        """Put scores in their places; those that are missing, repeated or of an unknown system are refused."""
-        placed = _placed(scores, plan)
+        """Return the grid of some scores; missing or repeated ones and unknown systems are errors."""
+        by_key = _by_key(scores, plan)
         problems: dict[str, set[str]] = {}
-        for _, benchmark, _, problem in placed:
+        for _, benchmark, _, problem in by_key:
             problems.setdefault(benchmark, set()).add(problem)
         order = _benchmark_order(problems, plan)
-        seeds = tuple(sorted({score.seed for score in placed.values()}))
+        seeds = tuple(sorted({score.seed for score in by_key.values()}))
         sorted_problems = {benchmark: tuple(sorted(problems[benchmark])) for benchmark in order}
-        _refuse_gaps(placed, plan, sorted_problems, seeds)
+        _refuse_gaps(by_key, plan, sorted_problems, seeds)
         rows = {
-            (system.name, benchmark, seed): tuple(placed[system.name, benchmark, seed, one] for one in names)
+            (system.name, benchmark, seed): tuple(by_key[system.name, benchmark, seed, one] for one in names)
             for system in plan.evaluated_systems
             for benchmark, names in sorted_problems.items()
             for seed in seeds
         }
-        return cls(plan, placed, sorted_problems, seeds, rows)
+        return cls(plan, by_key, sorted_problems, seeds, rows)
 
     @classmethod
     def of_finished(cls, scores: Iterable[Score], plan: EvaluationPlan) -> "tuple[Self | None, Omitted]":
-        """Put the scores of an evaluation that may still go on in their places; also return what was left out.
+        """Return the grid of an unfinished evaluation, and what was left out.
 
         A seed counts once every system has answered every question with it: what is left out then has nothing to do
         with what was easy. If there is none, it is the seeds of the reference that count, and systems that have not
         finished them are left out instead. Without those there is no grid.
         """
-        placed = _placed(scores, plan)
-        known = {(benchmark, problem) for _, benchmark, _, problem in placed}
-        begun = {seed for _, _, seed, _ in placed}
+        by_key = _by_key(scores, plan)
+        known = {(benchmark, problem) for _, benchmark, _, problem in by_key}
+        begun = {seed for _, _, seed, _ in by_key}
         # A benchmark that nobody has begun shows in the plan alone.
         if {benchmark for benchmark, _ in known} < set(plan.benchmarks):
             return None, Omitted(tuple(sorted(begun)))
         questions = sum(plan.problems.values()) if plan.problems else len(known)
-        answered = Counter((system, seed) for system, _, seed, _ in placed)
-        whole = {
+        answered = Counter((system, seed) for system, _, seed, _ in by_key)
+        complete = {
             one.name: {seed for seed in begun if answered[one.name, seed] == questions}
             for one in plan.evaluated_systems
         }
-        seeds = set.intersection(*whole.values())
+        seeds = set.intersection(*complete.values())
         if not seeds:
-            seeds = set.intersection(*(whole[name] for name in plan.members_of(plan.reference_system)))
+            seeds = set.intersection(*(complete[name] for name in plan.members_of(plan.reference_system)))
         if not seeds:
             return None, Omitted(tuple(sorted(begun)))
-        kept = plan.restricted_to({name for name, own in whole.items() if own >= seeds})
+        kept = plan.restricted_to({name for name, own in complete.items() if own >= seeds})
         names = {system.name for system in kept.evaluated_systems}
-        finished = cls.of((one for one in placed.values() if one.seed in seeds and one.system in names), kept)
+        finished = cls.of((one for one in by_key.values() if one.seed in seeds and one.system in names), kept)
         others = tuple(system.name for system in plan.evaluated_systems if system.name not in names)
         return finished, Omitted(tuple(sorted(begun - seeds)), others)
 
@@ -156,7 +156,7 @@ class Grid:
     def averages(self, system: PlannedSystem, values: Callable[[Score], Mapping[Name, float]]) -> dict[Name, float]:
         """Return many averages at once, by name, each as `average` would; a value that a score does not name is 0.
 
-        No place is empty, so the steps of `average` come to one weight per benchmark, and scores are read only once.
+        No score is missing, so the steps of `average` come to one weight per benchmark, and scores are read only once.
         """
         averages: dict[Name, float] = defaultdict(float)
         for benchmark in self.problems:
@@ -184,7 +184,7 @@ class Grid:
 
 
 def _refuse_gaps(
-    placed: Mapping[ScoreKey, Score], plan: EvaluationPlan, problems: Mapping[str, Sequence[str]], seeds: Sequence[int]
+    by_key: Mapping[ScoreKey, Score], plan: EvaluationPlan, problems: Mapping[str, Sequence[str]], seeds: Sequence[int]
 ) -> None:
     for system in plan.evaluated_systems:
         wanted = [
@@ -193,30 +193,30 @@ def _refuse_gaps(
             for seed in seeds
             for problem in names
         ]
-        missing = [place for place in wanted if place not in placed]
+        missing = [key for key in wanted if key not in by_key]
         if missing:
             raise EvaluationError(
                 f"{len(missing):,} of the {len(wanted):,} scores of {system.name!r} are missing, the first of them "
-                f"{_worded(missing[0])}; every system needs every seed and problem: finish the evaluation"
+                f"{_described(missing[0])}; every system needs every seed and problem: finish the evaluation"
             )
 
 
-def _placed(scores: Iterable[Score], plan: EvaluationPlan) -> dict[ScoreKey, Score]:
-    placed: dict[ScoreKey, Score] = {}
+def _by_key(scores: Iterable[Score], plan: EvaluationPlan) -> dict[ScoreKey, Score]:
+    by_key: dict[ScoreKey, Score] = {}
     known = {system.name for system in plan.evaluated_systems}
     for score in scores:
-        place = score_key(score)
+        key = score_key(score)
         if score.system not in known:
             raise EvaluationError(
                 f"there is a score of the system {score.system!r}, which is none of {', '.join(sorted(known))}; "
                 "use the plan that the scores were made with"
             )
-        if place in placed:
-            raise EvaluationError(f"{_worded(place)} is scored twice; remove one of the two, or evaluate again")
-        placed[place] = score
-    if not placed:
+        if key in by_key:
+            raise EvaluationError(f"{_described(key)} is scored twice; remove one of the two, or evaluate again")
+        by_key[key] = score
+    if not by_key:
         raise EvaluationError("there are no scores to sum up; run the evaluation first")
-    return placed
+    return by_key
 
 
 def _benchmark_order(found: Mapping[str, object], plan: EvaluationPlan) -> list[str]:
@@ -230,6 +230,6 @@ def _benchmark_order(found: Mapping[str, object], plan: EvaluationPlan) -> list[
     return list(plan.benchmarks)
 
 
-def _worded(place: ScoreKey) -> str:
-    system, benchmark, seed, problem = place
+def _described(key: ScoreKey) -> str:
+    system, benchmark, seed, problem = key
     return f"{system!r} on {benchmark} with seed {seed}, problem {problem!r}"

@@ -1,8 +1,8 @@
 """The queue of an evaluation: every system on every benchmark, problem and seed, recorded one by one.
 
-Many questions are under way at once, so that the engine's batch is full; each is recorded when it is answered, in
-whichever order that happens. What is recorded is not done again. Systems of a fixed size go first, because the size of
-matched ones depends on what those spent; matched ones go block by block (see `budgets`).
+Many questions are in progress at once, so that the engine's batch is full; each is recorded when it is answered, in any
+order. What is recorded is not done again. Systems of a fixed size go first, because the size of matched ones depends on
+what those spent; matched ones go block by block (see `budgets`).
 """
 
 import asyncio
@@ -41,13 +41,13 @@ class Item:
     number: int
 
     @property
-    def place(self) -> ScoreKey:
-        """What tells this item from the others, and its score from other scores."""
+    def key(self) -> ScoreKey:
+        """The key of this item's score."""
         return self.system.name, self.benchmark, self.seed, self.problem.id
 
 
 class Queue:
-    """What is to be done in an evaluation, and what of it is done."""
+    """The items of an evaluation, and which of them are finished."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Queue:
         self._budgets = Budgets()
         self._systems = {system.name: system for system in plan.evaluated_systems}
         matched = [system for system in plan.evaluated_systems if system.matched_to is not None]
-        self._numbers = {item.place: item.number for system in matched for item in self._items(system)}
+        self._numbers = {item.key: item.number for system in matched for item in self._items(system)}
         self._of = len(plan.evaluated_systems) * seeds * sum(map(len, problems.values()))
         self._finished: set[ScoreKey] = set()
         self._fail_on_error, self._failed = fail_on_error, 0
@@ -78,8 +78,8 @@ class Queue:
         self._report()
 
     def pending(self, system: PlannedSystem) -> list[Item]:
-        """Return what a system has not answered yet."""
-        return [item for item in self._items(system) if item.place not in self._finished]
+        """Return the items that a system has not answered yet."""
+        return [item for item in self._items(system) if item.key not in self._finished]
 
     async def run(
         self,
@@ -90,12 +90,12 @@ class Queue:
         meter: UsageMeter,
         prompt_price: float | None = None,
     ) -> None:
-        """Let systems answer what they have not answered yet, those first that tell others' sizes."""
+        """Let systems answer their pending items; those on which others' sizes depend go first."""
         self._budgets.prompt_price = prompt_price
-        room = asyncio.Semaphore(at_once)
+        slots = asyncio.Semaphore(at_once)
 
         async def answer(item: Item, planned: PlannedSystem) -> None:
-            async with room:
+            async with slots:
                 await self._answer(item, planned, agent_named)
                 meter.record()
 
@@ -123,8 +123,8 @@ class Queue:
     def _items(self, system: PlannedSystem) -> Iterator[Item]:
         for seed in range(self._seeds):
             for benchmark, problems in self._problems.items():
-                for place, problem in enumerate(problems):
-                    yield Item(system, benchmark, seed, problem, seed * len(problems) + place)
+                for index, problem in enumerate(problems):
+                    yield Item(system, benchmark, seed, problem, seed * len(problems) + index)
 
     async def _answer(self, item: Item, planned: PlannedSystem, agent_named: AgentNamed) -> None:
         debate = await run_system(
@@ -145,19 +145,19 @@ class Queue:
         if score.failed:
             self._allow_failure()
         # The score last: what has one has everything. A killed session may have left a transcript without.
-        if item.system.shown and item.system.is_debate and item.place not in self._kept:
-            self._transcripts.append(Transcript(*item.place, reference=item.problem.answer, debate=debate))
+        if item.system.shown and item.system.is_debate and item.key not in self._kept:
+            self._transcripts.append(Transcript(*item.key, reference=item.problem.answer, debate=debate))
         self._scores.append(score)
         self._finish(score)
         self._report()
 
     def _allow_failure(self) -> None:
-        """Go on after a question that a server failed to answer, unless there are too many of them."""
+        """Raise if the server failed to answer too many questions."""
         allowed = math.ceil(self._fail_on_error * self._of)
         if self._failed >= allowed:
             raise EvaluationError(
                 f"the server fails to answer more than {allowed:,} of {self._of:,} questions, which "
-                f"engine.fail_on_error = {self._fail_on_error:g} allows; see the lines above, mend the server, or "
+                f"engine.fail_on_error = {self._fail_on_error:g} allows; see the lines above, fix the server, or "
                 "raise engine.fail_on_error (`mada evaluate --fail-on-error`)"
             )
 
@@ -179,14 +179,14 @@ class Queue:
 
 
 def _by_question(items: Iterable[Item]) -> list[Item]:
-    """Sort by question, not by system: who shares samples then asks for them at the same time."""
+    """Sort by question, not by system: systems that share samples then request them at the same time."""
     return sorted(items, key=lambda item: (item.seed, item.number))
 
 
 class _FaultTolerantAgent:
     """An agent that gives no answer to what does not fit its window, or what its server fails to answer.
 
-    One such question must not end an evaluation of thousands; it is wrong, and counted.
+    One such question must not end an evaluation of thousands; it counts as wrong.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -194,11 +194,11 @@ class _FaultTolerantAgent:
 
     @property
     def name(self) -> str:
-        """The agent's own."""
+        """The agent's name."""
         return self._agent.name
 
     async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
-        """Let the agent answer, or keep silent."""
+        """Return the agent's turn, or an empty one."""
         try:
             return await self._agent.answer(question, seen, seed=seed)
         except WindowError:

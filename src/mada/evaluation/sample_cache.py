@@ -1,9 +1,11 @@
-"""Samples on the disk, found by all that decided them.
+"""Completions cached by everything that decides them: equal requests are sampled once.
 
-A completion is written when it is there, so a session that is killed loses only what was under way, and whoever needs
-the same sample later, another system or an ablation of the same run, finds it: a vote of six holds the vote of three.
+Systems under test overlap: the first round of a debate is also a vote of its generators, and each of them alone. Their
+requests are then equal to the last number, the seed included, and an engine answers equal requests equally; sampling
+them once changes no result, only the time it takes.
 
-It is a cache: a damaged sample is dropped, counted and sampled again.
+A completion is written to disk when it is there, so a killed session loses only what was in progress, and a later
+system, evaluation or ablation of the same run finds it. A damaged sample is dropped, counted and sampled again.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ from mada.run.jsonl import is_json
 
 @dataclass(frozen=True, slots=True)
 class SampleKey:
-    """All that decides what an engine answers."""
+    """Everything that an engine's answer depends on."""
 
     agent: str | None
     prompt_ids: tuple[int, ...]
@@ -36,31 +38,31 @@ class SampleKey:
     n: int
 
 
-class Memory(Protocol):
-    """Where completions are kept."""
+class SampleCache(Protocol):
+    """Where completions are stored."""
 
-    def find(self, wish: SampleKey) -> list[Completion] | None:
-        """Return what was sampled for a wish before."""
+    def get(self, key: SampleKey) -> list[Completion] | None:
+        """Return the completions of a key, or None."""
         ...
 
-    def keep(self, wish: SampleKey, completions: Sequence[Completion]) -> None:
-        """Remember what was sampled for a wish."""
+    def put(self, key: SampleKey, completions: Sequence[Completion]) -> None:
+        """Store the completions of a key."""
         ...
 
 
 class InMemoryCache:
-    """Keeps completions as long as it lives."""
+    """Completions in a dictionary."""
 
     def __init__(self) -> None:
-        self._known: dict[SampleKey, list[Completion]] = {}
+        self._completions: dict[SampleKey, list[Completion]] = {}
 
-    def find(self, wish: SampleKey) -> list[Completion] | None:
-        """Return what was sampled for a wish before."""
-        return self._known.get(wish)
+    def get(self, key: SampleKey) -> list[Completion] | None:
+        """Return the completions of a key, or None."""
+        return self._completions.get(key)
 
-    def keep(self, wish: SampleKey, completions: Sequence[Completion]) -> None:
-        """Remember what was sampled for a wish."""
-        self._known[wish] = list(completions)
+    def put(self, key: SampleKey, completions: Sequence[Completion]) -> None:
+        """Store the completions of a key."""
+        self._completions[key] = list(completions)
 
 
 @dataclass(slots=True)
@@ -74,15 +76,15 @@ class _Request:
 class CachingEngine:
     """An engine that passes each distinct request on once, whoever asks and whenever.
 
-    `memory` holds what was sampled; by default it is this process's own, so it grows for as long as the engine lives.
+    `cache` holds what was sampled; by default it is this process's own, so it grows for as long as the engine lives.
     `asked` counts the completions that callers wanted, `sampled` those that the engine below had to make.
     """
 
-    def __init__(self, engine: Engine, memory: Memory | None = None) -> None:
+    def __init__(self, engine: Engine, cache: SampleCache | None = None) -> None:
         self.asked = 0
         self.sampled = 0
         self._engine = engine
-        self._memory = InMemoryCache() if memory is None else memory
+        self._cache = InMemoryCache() if cache is None else cache
         self._requests: dict[SampleKey, _Request] = {}
 
     async def sample(
@@ -93,13 +95,13 @@ class CachingEngine:
         A request that failed is not remembered. One that all its callers gave up is given up.
         """
         self.asked += n
-        wish = SampleKey(agent, tuple(prompt_ids), sampling, n)
-        request = self._requests.get(wish)
+        key = SampleKey(agent, tuple(prompt_ids), sampling, n)
+        request = self._requests.get(key)
         if request is None:
-            known = self._memory.find(wish)
+            known = self._cache.get(key)
             if known is not None:
                 return list(known)
-            request = self._requests[wish] = _Request(asyncio.create_task(self._sampled(wish)))
+            request = self._requests[key] = _Request(asyncio.create_task(self._sampled(key)))
         request.waiting += 1
         try:
             # Shielded: one caller's cancellation must not reach the others' samples.
@@ -107,12 +109,12 @@ class CachingEngine:
         finally:
             request.waiting -= 1
             if not request.waiting and not request.task.done():
-                self._forget(wish)
+                self._forget(key)
                 request.task.cancel()
                 await asyncio.gather(request.task, return_exceptions=True)
 
     async def sleep(self) -> None:
-        """Let the engine below rest."""
+        """Pass it on to the engine below."""
         await self._engine.sleep()
 
     async def wake_up(self) -> None:
@@ -127,21 +129,21 @@ class CachingEngine:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
 
-    async def _sampled(self, wish: SampleKey) -> list[Completion]:
+    async def _sampled(self, key: SampleKey) -> list[Completion]:
         try:
-            completions = await self._engine.sample(wish.agent, wish.prompt_ids, wish.sampling, n=wish.n)
-            self._memory.keep(wish, completions)
+            completions = await self._engine.sample(key.agent, key.prompt_ids, key.sampling, n=key.n)
+            self._cache.put(key, completions)
         finally:
-            # Before any caller hears of it: who asks again must meet the memory, or after a failure a new request.
-            self._forget(wish, task=asyncio.current_task())
+            # Before any caller hears of it: who asks again must find it in the cache, or after a failure a new request.
+            self._forget(key, task=asyncio.current_task())
         self.sampled += len(completions)
         return completions
 
-    def _forget(self, wish: SampleKey, *, task: object = None) -> None:
-        known = self._requests.get(wish)
+    def _forget(self, key: SampleKey, *, task: object = None) -> None:
+        known = self._requests.get(key)
         # A request that was given up may end after its successor has begun; that one stays.
         if known is not None and (task is None or known.task is task):
-            del self._requests[wish]
+            del self._requests[key]
 
 
 SAMPLES = "samples"
@@ -193,7 +195,7 @@ class SampleCounts:
     @classmethod
     def of(cls, records: StoredRecords[Sample]) -> "SampleCounts":
         """Count a file's samples without unpacking them."""
-        lengths = [int(found[1]) for _, line in _whole_lines(records.path) if (found := _LENGTH.search(line))]
+        lengths = [int(found[1]) for _, line in _complete_lines(records.path) if (found := _LENGTH.search(line))]
         return cls(len(lengths), sum(lengths))
 
 
@@ -205,7 +207,7 @@ def open_samples(run: Run) -> Records[Sample]:
         path = run.path("records", f"{SAMPLES}.jsonl")
         if not path.is_file():
             raise
-    lines = [line for _, line in _whole_lines(path)]
+    lines = [line for _, line in _complete_lines(path)]
     kept = [line for line in lines if _KEY.search(line) and is_json(line)]
     replace_bytes(path, b"".join(kept))
     _log.warning("%s: %d damaged samples are dropped and sampled again", path, len(lines) - len(kept))
@@ -221,28 +223,28 @@ class SampleStore:
     def __init__(self, records: Records[Sample], *, earlier: Sequence[StoredRecords[Sample]] = ()) -> None:
         self.damaged = 0
         self._records = records
-        self._places: dict[str, tuple[StoredRecords[Sample], int]] = {}
+        self._locations: dict[str, tuple[StoredRecords[Sample], int]] = {}
         for file in (*earlier, records):
-            for start, line in _whole_lines(file.path):
+            for start, line in _complete_lines(file.path):
                 found = _KEY.search(line)
                 if found:
-                    self._places[found[1].decode()] = (file, start)
+                    self._locations[found[1].decode()] = (file, start)
                 else:
                     self._count_damage(file)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._locations)
 
-    def of_model(self, speakers: Mapping[str | None, str]) -> "ModelSamples":
-        """Return the memory of one engine, whose agents are told from all others by these fingerprints."""
-        return ModelSamples(self, speakers)
+    def of_model(self, fingerprints: Mapping[str | None, str]) -> "ModelSamples":
+        """Return the cache of one engine, whose agents are told from all others by these fingerprints."""
+        return ModelSamples(self, fingerprints)
 
-    def find(self, key: str) -> Completion | None:
-        """Return a sample that is there and whole."""
-        place = self._places.get(key)
-        if place is None:
+    def get(self, key: str) -> Completion | None:
+        """Return a sample that is there and intact."""
+        location = self._locations.get(key)
+        if location is None:
             return None
-        file, start = place
+        file, start = location
         try:
             sample = file.at(start)
             if sample.key == key:
@@ -250,14 +252,14 @@ class SampleStore:
         except (RunError, ValueError):
             pass
         self._count_damage(file)
-        del self._places[key]
+        del self._locations[key]
         return None
 
-    def keep(self, key: str, completion: Completion) -> None:
+    def put(self, key: str, completion: Completion) -> None:
         """Write a sample."""
         start = self._records.path.stat().st_size
         self._records.append(Sample.of(key, completion))
-        self._places[key] = (self._records, start)
+        self._locations[key] = (self._records, start)
 
     def _count_damage(self, file: StoredRecords[Sample]) -> None:
         self.damaged += 1
@@ -265,26 +267,26 @@ class SampleStore:
 
 
 class ModelSamples:
-    """What a store holds of one model with its adapters: a `Memory` for a `CachingEngine`."""
+    """What a store holds of one model with its adapters: a `SampleCache` for a `CachingEngine`."""
 
-    def __init__(self, store: SampleStore, speakers: Mapping[str | None, str]) -> None:
-        self._store, self._speakers = store, speakers
+    def __init__(self, store: SampleStore, fingerprints: Mapping[str | None, str]) -> None:
+        self._store, self._fingerprints = store, fingerprints
 
-    def find(self, wish: SampleKey) -> list[Completion] | None:
-        """Return what was sampled for a wish, if all of it is there."""
-        found = [self._store.find(self._key(wish, place)) for place in range(wish.n)]
+    def get(self, key: SampleKey) -> list[Completion] | None:
+        """Return the completions of a key if all of them are there."""
+        found = [self._store.get(self._digest(key, index)) for index in range(key.n)]
         return [one for one in found if one is not None] if all(found) else None
 
-    def keep(self, wish: SampleKey, completions: Sequence[Completion]) -> None:
-        """Write what was sampled for a wish."""
-        for place, completion in enumerate(completions):
-            self._store.keep(self._key(wish, place), completion)
+    def put(self, key: SampleKey, completions: Sequence[Completion]) -> None:
+        """Write the completions of a key."""
+        for index, completion in enumerate(completions):
+            self._store.put(self._digest(key, index), completion)
 
-    def _key(self, wish: SampleKey, place: int) -> str:
-        sampling = {field: getattr(wish.sampling, field) for field in _SAMPLING}  # asdict copies deeply
-        parts = [self._speakers[wish.agent], sampling, place]
+    def _digest(self, key: SampleKey, index: int) -> str:
+        sampling = {field: getattr(key.sampling, field) for field in _SAMPLING}  # asdict copies deeply
+        parts = [self._fingerprints[key.agent], sampling, index]
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
-        digest.update(array("I", wish.prompt_ids).tobytes())
+        digest.update(array("I", key.prompt_ids).tobytes())
         return digest.hexdigest()
 
 
@@ -299,7 +301,7 @@ def _unpacked(kind: Literal["I", "f"], text: str) -> "array[int] | array[float]"
         raise ValueError(str(error)) from error
 
 
-def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield every line that ends, damaged or not, with the place where it begins."""
     start = 0
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What is recorded of every question that a system answers: who said what, how right it was, and what it cost."""
+"""What is recorded of every question that a system answers: answers, correctness, tokens; and the debate, packed."""
 
 import base64
 import json
@@ -74,32 +74,32 @@ class _Texts:
     def parts_of(self, prompt: str) -> list[Part]:
         """Return a prompt as plain text and references."""
         parts: list[Part] = []
-        plain = place = 0
-        while place <= len(prompt) - BLOCK:
-            found = self._blocks.get(prompt[place : place + BLOCK])
+        plain = position = 0
+        while position <= len(prompt) - BLOCK:
+            found = self._blocks.get(prompt[position : position + BLOCK])
             if found is None:
-                place += 1
+                position += 1
                 continue
             number, start = found
-            text, begin = self._texts[number], place
+            text, begin = self._texts[number], position
             while start and begin > plain and text[start - 1] == prompt[begin - 1]:
                 start, begin = start - 1, begin - 1
             length = _equal_characters(text, start, prompt, begin)
             if plain < begin:
                 parts.append(prompt[plain:begin])
             parts.append((number, start, start + length))
-            plain = place = begin + length
+            plain = position = begin + length
         if plain < len(prompt):
             parts.append(prompt[plain:])
         return parts
 
 
-def _equal_characters(first: str, at: int, second: str, place: int) -> int:
-    """Count the characters that two texts share from these places on; whole stretches are compared at once."""
+def _equal_characters(first: str, start: int, second: str, begin: int) -> int:
+    """Count the characters that two texts share from these positions on, comparing long stretches first."""
     count, step = 0, 4096
     while step:
-        one = first[at + count : at + count + step]
-        if len(one) == step and one == second[place + count : place + count + step]:
+        one = first[start + count : start + count + step]
+        if len(one) == step and one == second[begin + count : begin + count + step]:
             count += step
         else:
             step //= 2
@@ -114,7 +114,7 @@ SCORES, TRANSCRIPTS = "scores", "transcripts"
 class Score:
     """One system on one problem with one seed.
 
-    The nested values have a row per round and a place per seat. `groups` numbers the answers: equal answers have equal
+    The nested values have a row per round and a column per seat. `groups` numbers the answers: equal answers have equal
     numbers, in all rounds, and no answer has `None`; so votes of fewer voters and who took over whose answer can be
     told from the record alone. The votes of the first round and the system's verdict tell whether a debate corrected or
     damaged what its generators agreed on (E3).
@@ -154,9 +154,9 @@ class Score:
         """The share of right answers in the last round (I2)."""
         return self.accuracy_of_round(-1)
 
-    def accuracy_of_round(self, place: int) -> float:
+    def accuracy_of_round(self, index: int) -> float:
         """Return the share of right answers in a round, counted from 0."""
-        return sum(self.correct[place]) / len(self.correct[place])
+        return sum(self.correct[index]) / len(self.correct[index])
 
     @property
     def calls(self) -> int:
@@ -181,9 +181,9 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A whole debate as it was held, for people who want to read it; `reference` is the right answer.
+    """A complete debate for readers; `reference` is the right answer.
 
-    The record of it is packed (see `packed_debate`); one of an older mada, which is not, is read too.
+    Records hold it packed (`pack_debate`); unpacked ones of older versions are read too.
     """
 
     system: str

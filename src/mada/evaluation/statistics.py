@@ -8,30 +8,40 @@
 | does one beat the other, over the same problems?  | `paired_answers`, `mcnemar`, `paired_permutation`,      |
 |                                                   | `bootstrap_difference`                                  |
 | and after so many tests?                          | `holm`, `benjamini_hochberg`                            |
-| could such a comparison have found it?            | `detectable_difference`, `detectable_difference_of_answers` |
-| what would k answers have reached?                | `pass_at_k`, `majority_at_k`                            |
 | what was gained for what was trained?             | `gain_per_parameter`                                    |
+
+`power` has the differences that a comparison could have found, `at_k` what k of n answers would have reached.
+
+A number that the sample is too small for is None. Axes: P problem, S seed, R resample. Only `scipy.special` is imported
+at the top: `scipy.stats` takes a second to load, and every command that shows a table needs these functions.
 """
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise, permutations
 from statistics import fmean, variance
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, nctdtr, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import bdtr, ndtr, ndtri, stdtr, stdtrit
 
 from mada.seeds import rng
+
+Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 # Averages of the same shares in another order differ in their last digits; that is no evidence of anything.
 ROUNDING = 1e-12
+# 2^14 assignments of signs (one of them is fixed by symmetry) take no time, and leave nothing to chance.
+EXACT_UP_TO = 15
+# Signs, and resampled problems, held in memory at once.
+SIGN_CHUNK = 2**22
+PROBLEM_CHUNK = 2**21
+# The paper's scale: a gain of one point by a hundred million parameters is 100.
+GAIN_SCALE = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +63,12 @@ class Comparison:
         return next((stars for limit, stars in STARS if self.p is not None and self.p < limit), "")
 
 
+# --- Over seeds: means and Welch's test (E1, E2) ---
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over `count` values with its standard error."""
+    """A mean over `count` values with its standard error, which a single value does not have."""
 
     mean: float
     standard_error: float | None
@@ -63,8 +76,10 @@ class Estimate:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of some values and s / √n, the standard error of it."""
-    error = math.sqrt(_variance_of_mean(values)) if len(values) > 1 else None
+    """Return the mean of some values and its standard error, s / √n."""
+    error = None
+    if len(values) > 1:
+        error = 0.0 if max(values) - min(values) <= ROUNDING else math.sqrt(variance(values) / len(values))
     return Estimate(fmean(values), error, len(values))
 
 
@@ -93,15 +108,13 @@ def welch_from_moments(first: Estimate, second: Estimate) -> Comparison:
     shares = [(part / error) ** 2 for part in errors]
     sizes = (first.count, second.count)
     freedom = 1 / sum(share**2 / (size - 1) for share, size in zip(shares, sizes, strict=True))
-    reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
-    p = 2 * float(stdtr(freedom, -abs(difference) / error))
-    return Comparison(difference, error, difference - reach, difference + reach, p)
+    return _student(difference, error, freedom)
 
 
 def compare_all(samples: Mapping[str, Sequence[float]]) -> dict[tuple[str, str], Comparison]:
     """Compare every system with every other, row minus column: the full pairwise matrices of E2.
 
-    The p-values are not corrected for their number (see `corrections`); a pair and its mirror are one test, not two.
+    The p-values are not corrected for their number; a pair and its mirror are one test, not two.
     """
     estimates = {name: estimate(values) for name, values in samples.items()}
     return {
@@ -110,18 +123,13 @@ def compare_all(samples: Mapping[str, Sequence[float]]) -> dict[tuple[str, str],
     }
 
 
-def _variance_of_mean(values: Sequence[float]) -> float:
-    if max(values) - min(values) <= ROUNDING:
-        return 0.0
-    return variance(values) / len(values)
+def _student(difference: float, error: float, freedom: float) -> Comparison:
+    reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    p = 2 * float(stdtr(freedom, -abs(difference) / error))
+    return Comparison(difference, error, difference - reach, difference + reach, p)
 
 
-Floats = NDArray[np.float64]
-
-# 2^14 assignments of signs (one of them is fixed by symmetry) take no time, and leave nothing to chance.
-EXACT_UP_TO = 15
-# Signs held in memory at once.
-SIGN_CHUNK = 2**22
+# --- Over problems: paired tests, so that a problem's difficulty cancels out (B3) ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +165,8 @@ def paired_answers(first: Iterable[ArrayLike], second: Iterable[ArrayLike]) -> P
     if not differences or any(one.ndim != 2 or one.size == 0 for one in differences):
         raise ValueError("a paired test needs benchmarks of values with the axes problem and seed")
     answers = np.concatenate([values_PS.ravel() for values_PS in differences])
-    return PairedAnswers(
-        len(answers),
-        int(np.sum(answers > ROUNDING)),
-        int(np.sum(answers < -ROUNDING)),
-        _by_problem([values_PS.mean(axis=1) for values_PS in differences]),
-    )
+    better, worse = int(np.sum(answers > ROUNDING)), int(np.sum(answers < -ROUNDING))
+    return PairedAnswers(len(answers), better, worse, _by_problem([one.mean(axis=1) for one in differences]))
 
 
 def _by_problem(strata: Sequence[Floats]) -> Comparison:
@@ -178,9 +182,7 @@ def _by_problem(strata: Sequence[Floats]) -> Comparison:
         return Comparison(difference, None, None, None, None)
     shares = squares / squares.sum()
     freedom = 1 / float(np.sum(shares**2 / [len(values_P) - 1 for values_P in strata]))
-    reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
-    p = 2 * float(stdtr(freedom, -abs(difference) / error))
-    return Comparison(difference, error, difference - reach, difference + reach, p)
+    return _student(difference, error, freedom)
 
 
 def mcnemar(first_right: Sequence[bool], second_right: Sequence[bool]) -> PairedCounts:
@@ -189,16 +191,14 @@ def mcnemar(first_right: Sequence[bool], second_right: Sequence[bool]) -> Paired
     For one answer per problem (one seed, or a vote over seeds). Several seeds of a problem are no independent problems:
     average them, and use `paired_permutation`.
     """
-    first = np.asarray(first_right, dtype=np.bool_)
-    second = np.asarray(second_right, dtype=np.bool_)
+    first, second = np.asarray(first_right, dtype=np.bool_), np.asarray(second_right, dtype=np.bool_)
     if first.shape != second.shape or first.ndim != 1 or first.size == 0:
         raise ValueError(
             f"a paired test needs both systems on the same problems, got {first.shape} and {second.shape} verdicts"
         )
     only_first, only_second = int(np.sum(first & ~second)), int(np.sum(second & ~first))
-    discordant = only_first + only_second
     # The smaller count is binomial with a half; no discordant problem is no evidence, and bdtr(0, 0, ½) is 1.
-    p = min(1.0, 2 * float(bdtr(min(only_first, only_second), discordant, 0.5)))
+    p = min(1.0, 2 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5)))
     return PairedCounts(int(np.sum(first & second)), only_first, only_second, int(np.sum(~first & ~second)), p)
 
 
@@ -211,10 +211,10 @@ def paired_permutation(
 ) -> Comparison:
     """Test by flipping signs whether per-problem differences (first minus second, averaged over seeds) centre on zero.
 
-    If the systems were alike, each difference would be as likely with the other sign: p is the share of sign
-    assignments with a mean at least as far from zero. All of them are enumerated when few differences are non-zero;
-    otherwise p = (hits + 1) / (permutations + 1), which is never too small. With `benchmarks`, the name of each
-    problem's benchmark, the mean is that of the benchmarks' means. There is no interval: see `bootstrap_difference`.
+    p is the share of sign assignments with a mean at least as far from zero. All of them are enumerated when few
+    differences are non-zero; otherwise p = (hits + 1) / (permutations + 1), which is never too small. With
+    `benchmarks`, the name of each problem's benchmark, the mean is that of the benchmarks' means. There is no interval:
+    see `bootstrap_difference`.
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
@@ -222,29 +222,29 @@ def paired_permutation(
     names = np.asarray(["all"] * values.size if benchmarks is None else benchmarks)
     if names.shape != values.shape:
         raise ValueError(f"there are {values.size} differences and {names.size} names of benchmarks; each needs one")
-    _, places, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    weighted = values / (len(sizes) * sizes[places])
+    _, indices, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    weighted = values / (len(sizes) * sizes[indices])
     difference = float(weighted.sum())
-    # A zero has no sign to flip.
-    moving = weighted[np.abs(values) > ROUNDING]
+    moving = weighted[np.abs(values) > ROUNDING]  # a zero has no sign to flip
     enough = abs(difference) - ROUNDING
-    if len(moving) <= EXACT_UP_TO:
-        p = _share_of_all(moving, enough)
+    if len(moving) == 0:
+        p = 1.0
+    elif len(moving) <= EXACT_UP_TO:
+        # Mirrored assignments are equally far from zero: the last sign may stay as it is.
+        numbers = np.arange(2 ** (len(moving) - 1))
+        signs = 1 - 2 * ((numbers[:, None] >> np.arange(len(moving))) & 1)
+        p = float(np.mean(np.abs(signs @ moving) >= enough))
     else:
-        p = (_hits(moving, enough, seed=seed, permutations=permutations) + 1) / (permutations + 1)
-    return Comparison(difference, _standard_error(values, places, sizes), None, None, p)
+        p = (_sign_flip_hits(moving, enough, seed=seed, permutations=permutations) + 1) / (permutations + 1)
+    error = None
+    if sizes.min() > 1:
+        means = np.bincount(indices, weights=values) / sizes
+        variances = np.bincount(indices, weights=(values - means[indices]) ** 2) / (sizes - 1)
+        error = float(np.sqrt(np.sum(variances / sizes)) / len(sizes))
+    return Comparison(difference, error, None, None, p)
 
 
-def _share_of_all(weighted: Floats, enough: float) -> float:
-    if len(weighted) == 0:
-        return 1.0
-    # Mirrored assignments are equally far from zero: the last sign may stay as it is.
-    numbers = np.arange(2 ** (len(weighted) - 1))
-    signs = 1 - 2 * ((numbers[:, None] >> np.arange(len(weighted))) & 1)
-    return float(np.mean(np.abs(signs @ weighted) >= enough))
-
-
-def _hits(weighted: Floats, enough: float, *, seed: int, permutations: int) -> int:
+def _sign_flip_hits(weighted: Floats, enough: float, *, seed: int, permutations: int) -> int:
     generator = rng(seed, "paired permutation")
     rows = max(1, SIGN_CHUNK // len(weighted))
     hits = 0
@@ -254,18 +254,11 @@ def _hits(weighted: Floats, enough: float, *, seed: int, permutations: int) -> i
     return hits
 
 
-def _standard_error(values: Floats, places: NDArray[np.intp], sizes: NDArray[np.intp]) -> float | None:
-    if sizes.min() < 2:
-        return None
-    means = np.bincount(places, weights=values) / sizes
-    variances = np.bincount(places, weights=(values - means[places]) ** 2) / (sizes - 1)
-    return float(np.sqrt(np.sum(variances / sizes)) / len(sizes))
-
-
-Floats = NDArray[np.float64]
-
-# Drawn problems held in memory at once.
-PROBLEM_CHUNK = 2**21
+# --- Over problems: bootstrap intervals (B3) ---
+#
+# Ten seeds of thirty problems are not three hundred observations: seeds of a problem share its difficulty. Problems are
+# drawn with all of their seeds, within each benchmark; the statistic is the mean of the benchmarks' means (E1). So the
+# interval is about other problems of the same kind, where a standard error over seeds is about other seeds on these.
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +283,8 @@ def bootstrap_mean(
     thirty simulated problems and a tenth of the answers right, plain percentiles held the truth 90 times in a hundred,
     these 93. Without any spread (every problem right) the interval is a point, which is not to be believed.
     """
-    return _interval(
-        [_problem_means(values_PS) for values_PS in benchmarks], seed=seed, resamples=resamples, confidence=confidence
-    )
+    means = [_problem_means(values_PS) for values_PS in benchmarks]
+    return _bca_interval(means, seed=seed, resamples=resamples, confidence=confidence)
 
 
 def bootstrap_difference(
@@ -316,18 +308,19 @@ def bootstrap_difference(
                 f"a paired interval needs both systems on the same problems, got {len(first_P)} and {len(second_P)}"
             )
         differences.append(first_P - second_P)
-    return _interval(differences, seed=seed, resamples=resamples, confidence=confidence)
+    return _bca_interval(differences, seed=seed, resamples=resamples, confidence=confidence)
 
 
 def _problem_means(values_PS: ArrayLike) -> Floats:
-    """Average over seeds: every problem has equally many, so this is all that a resample of whole problems needs."""
+    """Average over seeds: every problem has equally many, so this is all that a resample of problems needs."""
     values = np.asarray(values_PS, dtype=np.float64)
     if values.ndim != 2 or values.size == 0 or not np.all(np.isfinite(values)):
         raise ValueError(f"a benchmark needs finite values with the axes problem and seed, got shape {values.shape}")
     return values.mean(axis=1)
 
 
-def _interval(strata: Sequence[Floats], *, seed: int, resamples: int, confidence: float) -> Interval:
+def _bca_interval(strata: Sequence[Floats], *, seed: int, resamples: int, confidence: float) -> Interval:
+    """Take the quantiles Φ(z₀ + (z₀ + z) / (1 − a(z₀ + z))) of the resampled means, for z at both ends."""
     if not strata:
         raise ValueError("an interval needs at least one benchmark, got none")
     value = float(np.mean([values_P.mean() for values_P in strata]))
@@ -338,12 +331,20 @@ def _interval(strata: Sequence[Floats], *, seed: int, resamples: int, confidence
     # A stream for each benchmark: its resamples do not depend on which others are there.
     means_R = np.mean(
         [
-            _resampled_means(values_P, rng(seed, "bootstrap", place), resamples=resamples)
-            for place, values_P in enumerate(strata)
+            _resampled_means(values_P, rng(seed, "bootstrap", index), resamples=resamples)
+            for index, values_P in enumerate(strata)
         ],
         axis=0,
     )
-    low, high = np.quantile(means_R, _bca_levels(means_R, value, strata=strata, confidence=confidence))
+    # Resamples that equal the value count half; sums in another order make them unequal in the last digits.
+    below = np.mean(means_R < value - ROUNDING) / 2 + np.mean(means_R <= value + ROUNDING) / 2
+    # A value beyond all resamples would correct by infinity.
+    bias = ndtri(np.clip(below, 1 / resamples, 1 - 1 / resamples))
+    # What each problem moves the value by. A mean's skewness over six times its spread cubed is its acceleration.
+    influences = np.concatenate([(values_P - values_P.mean()) / len(values_P) for values_P in strata])
+    acceleration = np.sum(influences**3) / (6 * np.sum(influences**2) ** 1.5)
+    shifted = bias + ndtri(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
+    low, high = np.quantile(means_R, ndtr(bias + shifted / (1 - acceleration * shifted)))
     return Interval(value, float(means_R.std(ddof=1)), float(low), float(high))
 
 
@@ -358,23 +359,13 @@ def _resampled_means(values_P: Floats, generator: np.random.Generator, *, resamp
     )
 
 
-def _bca_levels(means_R: Floats, value: float, *, strata: Sequence[Floats], confidence: float) -> Floats:
-    """Return the quantiles to take: Φ(z₀ + (z₀ + z) / (1 − a(z₀ + z))) for z at both ends of the confidence."""
-    # Resamples that equal the value count half; sums in another order make them unequal in the last digits.
-    below = np.mean(means_R < value - ROUNDING) / 2 + np.mean(means_R <= value + ROUNDING) / 2
-    # A value beyond all resamples would correct by infinity.
-    bias = ndtri(np.clip(below, 1 / len(means_R), 1 - 1 / len(means_R)))
-    # What each problem moves the value by. A mean's skewness over six times its spread cubed is its acceleration.
-    influences = np.concatenate([(values_P - values_P.mean()) / len(values_P) for values_P in strata])
-    acceleration = np.sum(influences**3) / (6 * np.sum(influences**2) ** 1.5)
-    shifted = bias + ndtri(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
-    return ndtr(bias + shifted / (1 - acceleration * shifted))
+# --- Corrections for several tests: of 45 tests of nothing, two fall below .05 (B3) ---
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Adjust p-values so that the chance of any false finding among all stays below the level (Holm, 1979).
 
-    For claims that each must stand, such as a method against every baseline.
+    For claims that each must stand, such as a method against every baseline. A None stays None and is not counted.
     """
     return _adjusted(p_values, "holm")
 
@@ -382,16 +373,15 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Adjust p-values so that the expected share of false findings among the findings stays below the level (1995).
 
-    For exploration, such as the full pairwise matrix: more is found, and some of it may be false.
+    For exploration, such as the full pairwise matrix. A None stays None and is not counted.
     """
     return _adjusted(p_values, "fdr_bh")
 
 
 def _adjusted(p_values: Sequence[float | None], method: Literal["holm", "fdr_bh"]) -> list[float | None]:
     known = [p for p in p_values if p is not None]
-    for p in known:
-        if not 0 <= p <= 1:
-            raise ValueError(f"a p-value is a number from 0 to 1, got {p}")
+    if invalid := [p for p in known if not 0 <= p <= 1]:
+        raise ValueError(f"a p-value is a number from 0 to 1, got {invalid[0]}")
     if not known:
         return [None] * len(p_values)
     from statsmodels.stats.multitest import multipletests  # takes a second to import
@@ -401,117 +391,8 @@ def _adjusted(p_values: Sequence[float | None], method: Literal["holm", "fdr_bh"
     return [None if p is None else next(adjusted) for p in p_values]
 
 
-POWER = 0.8
-LEVEL = 0.05
-
-
-def detectable_difference(
-    spread: float, seeds: int, *, other_spread: float | None = None, power: float = POWER, level: float = LEVEL
-) -> float:
-    """Return the smallest true difference of means that Welch's test over seeds finds with the given power.
-
-    `spread` is the standard deviation of one system's per-seed averages (√seeds times its standard error), the other's
-    is the same unless given. Averages are taken to be normal, and the measured spreads to be the true ones; a finding
-    with the wrong sign is none.
-    """
-    from scipy.optimize import root_scalar  # not needed to read a report
-
-    other = spread if other_spread is None else other_spread
-    if seeds < 2 or spread < 0 or other < 0:
-        raise ValueError(f"two seeds and a spread are the least a test needs, got {seeds} and {spread}, {other}")
-    if not 0 < level < power < 1:
-        raise ValueError(f"the power must lie between the level and 1, got power {power} and level {level}")
-    error = math.hypot(spread, other) / math.sqrt(seeds)
-    if error == 0:
-        return 0.0
-    shares = [part**2 / (spread**2 + other**2) for part in (spread, other)]
-    freedom = (seeds - 1) / sum(share**2 for share in shares)
-    critical = float(stdtrit(freedom, 1 - level / 2))
-
-    def missing(shift: float) -> float:
-        # The other tail is a finding with the wrong sign, and `nctdtr` has NaN so far out.
-        return 1 - float(nctdtr(freedom, shift, critical)) - power
-
-    highest = critical
-    while missing(highest) < 0:
-        highest *= 2
-    return float(root_scalar(missing, bracket=(0.0, highest)).root) * error
-
-
-def detectable_difference_of_answers(
-    accuracy: float, problems: int, *, seeds: int, power: float = POWER, level: float = LEVEL
-) -> float:
-    """Return the smallest difference that so many problems and seeds can find, before anything has been measured.
-
-    Every answer is right with the same chance, independently, so a seed's average has the spread √(p(1−p)/problems).
-    Problems that differ in difficulty spread seeds less, so this is cautious for the problems at hand; for a claim
-    about other problems it is too hopeful, since seeds of one problem are alike.
-    """
-    if not 0 <= accuracy <= 1 or problems < 1:
-        raise ValueError(f"needs an accuracy from 0 to 1 and at least one problem, got {accuracy} and {problems}")
-    return detectable_difference(math.sqrt(accuracy * (1 - accuracy) / problems), seeds, power=power, level=level)
-
-
-def pass_at_k(right: int, total: int, *, k: int) -> float:
-    """Return the chance that k of the answers, drawn without replacement, hold a right one: 1 − C(n−c, k) / C(n, k).
-
-    The estimator of Chen et al. (2021); 1 − (1 − c/n)^k would be too low.
-    """
-    if not 0 <= right <= total:
-        raise ValueError(f"of {total} answers, {right} cannot be right")
-    _check_k(k, total)
-    return float(1 - Fraction(math.comb(total - right, k), math.comb(total, k)))
-
-
-def majority_at_k(groups: Sequence[int | None], right: Collection[int], *, k: int) -> float:
-    """Return the chance that a majority vote of k of the answers, drawn without replacement, is right.
-
-    `groups` has for each answer the number of its group of equal answers, None where there is no answer; `right` are
-    the groups that are right. Tied groups win with equal chance. No answer is never voted for: a draw without any
-    answer is wrong.
-
-    The average over all C(n, k) draws is counted, not enumerated: for a right group and its number of votes, the
-    other groups' ways to have fewer, or as many and so tie, are multiplied up.
-    """
-    _check_k(k, len(groups))
-    sizes = Counter(group for group in groups if group is not None)
-    unanswered = len(groups) - sizes.total()
-    won = Fraction(0)
-    for winner in set(right) & set(sizes):
-        others = [size for group, size in sizes.items() if group != winner]
-        for votes in range(1, min(sizes[winner], k) + 1):
-            ways = _ways_by_ties(others, unanswered, votes=votes, draws=k - votes)
-            shares = sum((Fraction(count, 1 + tied) for tied, count in ways.items()), Fraction(0))
-            won += math.comb(sizes[winner], votes) * shares
-    return float(won / math.comb(len(groups), k))
-
-
-def _ways_by_ties(others: Iterable[int], unanswered: int, *, votes: int, draws: int) -> Counter[int]:
-    """Count the ways to draw from groups of these sizes, none more than `votes` times, by how many reach `votes`."""
-    ways: dict[tuple[int, int], int] = {(0, 0): 1}
-    for size in others:
-        longer: Counter[tuple[int, int]] = Counter()
-        for (drawn, tied), count in ways.items():
-            for more in range(min(size, votes, draws - drawn) + 1):
-                longer[drawn + more, tied + (more == votes)] += count * math.comb(size, more)
-        ways = longer
-    by_ties: Counter[int] = Counter()
-    for (drawn, tied), count in ways.items():
-        by_ties[tied] += count * math.comb(unanswered, draws - drawn)
-    return by_ties
-
-
-def _check_k(k: int, total: int) -> None:
-    if not 1 <= k <= total:
-        raise ValueError(f"k must be from 1 to the {total} answers there are, got {k}")
-
-
-# The paper's scale: a gain of one point by a hundred million parameters reads 100.
-SCALE = 1e12
-
-
 def gain_per_parameter(gain: float, parameters: int) -> float:
     """Return an accuracy gain over the base, as a fraction, per trainable parameter, times 1e12 (E3)."""
     if parameters < 1:
         raise ValueError(f"a gain per parameter needs trained parameters, got {parameters}; the base itself has none")
-    return gain / parameters * SCALE
+    return gain / parameters * GAIN_SCALE

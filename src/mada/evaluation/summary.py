@@ -15,8 +15,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mada.evaluation.at_k import majority_at_k, pass_at_k
 from mada.evaluation.grid import MEASURES, Grid, Measure
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
+from mada.evaluation.power import detectable_difference, detectable_difference_of_answers
 from mada.evaluation.scores import Score
 from mada.evaluation.statistics import (
     ROUNDING,
@@ -28,15 +30,11 @@ from mada.evaluation.statistics import (
     benjamini_hochberg,
     bootstrap_difference,
     bootstrap_mean,
-    detectable_difference,
-    detectable_difference_of_answers,
     estimate,
     holm,
-    majority_at_k,
     mcnemar,
     paired_answers,
     paired_permutation,
-    pass_at_k,
     welch,
 )
 

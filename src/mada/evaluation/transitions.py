@@ -1,9 +1,8 @@
-"""What became of right and wrong answers in a debate: round by round, critic by critic (E3).
+"""How right and wrong answers change in a debate: round by round, critic by critic (E3).
 
-Accuracy before and after says that a debate helped; the ledger says how. It is made of the scores alone. The vote of a
-round is the vote (`mada.debate.verdict.decide`) that would have been the verdict, had the debate ended there. So for a
-debate, from the first vote to the last, wrong to right is what `improves` and right to wrong what `damages` shows; a
-judge's ledger has the votes of its rounds too, though its verdict is by another rule.
+All of it follows from the scores. A round's vote is the vote (`mada.debate.verdict.decide`) that would have been the
+verdict, had the debate ended there. So for a debate, from the first vote to the last, wrong to right is what `improves`
+and right to wrong what `damages` shows; a judge has the votes of its rounds too, though its verdict is by another rule.
 
 Everything is averaged as all tables are, each benchmark with equal weight. An accuracy *given* something is a quotient
 of two such averages: how often it happens and is right, by how often it happens. So shares times accuracies sum up to
@@ -21,13 +20,13 @@ from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.scores import Score
 
 AnswerSource = Literal["majority", "minority", "new", "none"]
-"""Where a critic's answer is from: the vote of the round before, another answer given there, nowhere; or no answer."""
+"""Where a critic's answer comes from: the vote of the round before, another answer of it, neither; or no answer."""
 SOURCES: tuple[AnswerSource, ...] = ("majority", "minority", "new", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """How right and wrong passed from one answer to a later one; the four shares sum to 1. No answer is a wrong one."""
+    """Shares of right and wrong before and after, which sum to 1. No answer is a wrong one."""
 
     right_to_right: float
     right_to_wrong: float
@@ -36,7 +35,7 @@ class Transitions:
 
     @classmethod
     def of(cls, amounts: Mapping[tuple[bool, bool], float]) -> Self:
-        """Make shares of how much there is of each (before, after)."""
+        """Normalize weights by (before, after)."""
         total = sum(amounts.values())
         right_right, right_wrong, wrong_right, wrong_wrong = (
             amounts.get((before, after), 0.0) / total for before in (True, False) for after in (True, False)
@@ -60,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SourceShare:
-    """How often critics' answers are from one source, as a share of their turns, and how often those are right.
+    """How often critics' answers come from one source, as a share of their turns, and how often those are right.
 
     `accuracy` is None where it never happens.
     """
@@ -70,7 +69,7 @@ class SourceShare:
 
 
 AnswerSources = Mapping[AnswerSource, SourceShare]
-"""Where critics have their answers from; the shares sum to 1."""
+"""Where critics' answers come from; the shares sum to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +77,9 @@ class DebateTransitions:
     """The transitions of a system's debates, as shares from 0 to 1.
 
     `votes` has a step per round after the first, from the vote before it to its own; `overall` is from the first vote
-    to the last. `turns` is by critic, from the vote of the round before to the critic's own answer: what it does with
-    what it is shown. `by_right` has a place for every number of right generators, from 0; `by_seat` has one for every
-    seat, of the debates whose only right generator sat there: critics who judge what they read find it in any seat.
-    However many turns critics take about a question, all of them together weigh the same.
+    to the last. `turns` is by critic, from the vote of the round before to the critic's own answer. `by_right` is
+    indexed by the number of right generators, `by_seat` by the seat of the only right generator: critics who judge what
+    they read find it in any seat. A question's critic turns weigh the same together, however many they are.
     """
 
     votes: tuple[Transitions, ...]
@@ -94,25 +92,25 @@ class DebateTransitions:
 
 
 def debate_transitions(grid: Grid, system: PlannedSystem) -> DebateTransitions | None:
-    """Keep the ledger of a system, or of a family over all its members; None where somebody has no second round.
+    """Return the transitions of a system, or of a family over all its members; None where one has no second round.
 
     Members with more rounds than others have those in `overall` alone: `votes` is of the steps that all of them took.
     """
     rounds = min(score.rounds for score in grid.scores_of(system))
     if rounds < 2:
         return None
-    readings = {score_key(score): _Reading.of(score) for score in grid.scores_of(system)}
+    rounds_of = {score_key(score): _Rounds.of(score) for score in grid.scores_of(system)}
 
     def steps(score: Score) -> dict[tuple[int, bool, bool], float]:
-        votes = readings[score_key(score)].votes_right
+        votes = rounds_of[score_key(score)].votes_right
         return {(step, votes[step], votes[step + 1]): 1.0 for step in range(rounds - 1)}
 
     def overall(score: Score) -> dict[tuple[bool, bool], float]:
-        votes = readings[score_key(score)].votes_right
+        votes = rounds_of[score_key(score)].votes_right
         return {(votes[0], votes[-1]): 1.0}
 
     def turns(score: Score) -> Mapping[_Turn, float]:
-        return readings[score_key(score)].turns
+        return rounds_of[score_key(score)].turns
 
     of_steps, of_turns = grid.averages(system, steps), grid.averages(system, turns)
     critics = sorted({turn.critic for turn in of_turns})
@@ -124,16 +122,16 @@ def debate_transitions(grid: Grid, system: PlannedSystem) -> DebateTransitions |
         ),
         overall=Transitions.of(grid.averages(system, overall)),
         turns={critic: _transitions(_of_critic(of_turns, critic)) for critic in critics},
-        by_right=_outcomes(grid, system, readings, kinds=seats + 1, kind=lambda score: sum(score.correct[0])),
-        by_seat=_outcomes(grid, system, readings, kinds=seats, kind=_only_right),
-        sources=_copying(of_turns),
-        sources_by_critic={critic: _copying(_of_critic(of_turns, critic)) for critic in critics},
+        by_right=_outcomes(grid, system, rounds_of, kinds=seats + 1, kind=lambda score: sum(score.correct[0])),
+        by_seat=_outcomes(grid, system, rounds_of, kinds=seats, kind=_only_right),
+        sources=_sources(of_turns),
+        sources_by_critic={critic: _sources(_of_critic(of_turns, critic)) for critic in critics},
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What the ledger has to know of a critic's turn; turns that are alike are counted together."""
+    """A kind of critic turn; turns of one kind are counted together."""
 
     critic: str
     source: AnswerSource
@@ -142,17 +140,17 @@ class _Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """One score read round by round; `turns` has kinds of turns with their shares of all critics' turns."""
+class _Rounds:
+    """One score round by round; `turns` maps kinds of turns to their shares of all critics' turns."""
 
     votes_right: tuple[bool, ...]
     turns: Mapping[_Turn, float]
 
     @classmethod
     def of(cls, score: Score) -> Self:
-        numbers = {answer: group for answer, group, _ in _seats(score) if answer is not None and group is not None}
+        numbers = {answer: group for answer, group, _ in _turns(score) if answer is not None and group is not None}
         # Equality is not quite transitive, so answers of one group may differ in being right: spellings decide that.
-        right = {answer for answer, _, correct in _seats(score) if correct}
+        right = {answer for answer, _, correct in _turns(score) if correct}
         votes = _votes(score, numbers)
         turns: Counter[_Turn] = Counter()
         for number, vote in enumerate(votes[:-1], start=1):
@@ -166,8 +164,8 @@ class _Reading:
         return cls(tuple(vote in right for vote in votes), shares)
 
 
-def _seats(score: Score) -> Iterator[tuple[str | None, int | None, bool]]:
-    """Yield answer, its number, and whether it is right, of all seats in all rounds."""
+def _turns(score: Score) -> Iterator[tuple[str | None, int | None, bool]]:
+    """Yield the answer, its group and whether it is right, of all turns."""
     for row in zip(score.answers, score.groups, score.correct, strict=True):
         yield from zip(*row, strict=True)
 
@@ -199,7 +197,7 @@ def _transitions(turns: Mapping[_Turn, float]) -> Transitions:
     return Transitions.of(amounts)
 
 
-def _copying(turns: Mapping[_Turn, float]) -> AnswerSources:
+def _sources(turns: Mapping[_Turn, float]) -> AnswerSources:
     total = sum(turns.values())
     sources: dict[AnswerSource, SourceShare] = {}
     for source in SOURCES:
@@ -212,18 +210,18 @@ def _copying(turns: Mapping[_Turn, float]) -> AnswerSources:
 def _outcomes(
     grid: Grid,
     system: PlannedSystem,
-    readings: Mapping[ScoreKey, _Reading],
+    rounds_of: Mapping[ScoreKey, _Rounds],
     *,
     kinds: int,
     kind: Callable[[Score], int | None],
 ) -> tuple[Outcome, ...]:
-    """Return what became of first rounds of each kind, which are numbered from 0; those of kind None are left out."""
+    """Return the outcome of first rounds of each kind, numbered from 0; those of kind None are left out."""
 
     def outcomes(score: Score) -> dict[tuple[int, str], float]:
         number = kind(score)
         if number is None:
             return {}
-        vote = readings[score_key(score)].votes_right[-1]
+        vote = rounds_of[score_key(score)].votes_right[-1]
         return {(number, "share"): 1.0, (number, "accuracy"): score.accuracy, (number, "vote"): float(vote)}
 
     averages = grid.averages(system, outcomes)
@@ -242,5 +240,5 @@ def _outcomes(
 
 
 def _only_right(score: Score) -> int | None:
-    """Return the seat of the first round's only right answer, from 0; None where there are more, or none."""
+    """Return the seat of the first round's only right answer, or None."""
     return score.correct[0].index(True) if sum(score.correct[0]) == 1 else None

@@ -2,11 +2,11 @@
 
 import pytest
 
+from factories import make_score
 from mada.evaluation.costs import Reuse, RoundCost, SystemCost, Usage, evaluation_cost, system_cost
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.sample_cache import SampleCounts
-from mada.evaluation.scores import Score
 
 SINGLE = PlannedSystem(name="single", title="Single", generators=("g",), parameters=0)
 DEBATE = PlannedSystem(
@@ -22,24 +22,7 @@ ON_CPU = (Usage(60, 50, "cpu", 0, 7, 800, 90), Usage(40, 30, "cpu", 0, 3, 200, 1
 
 
 def score(system, place, correct, tokens, prompts):
-    benchmark, seed, problem = place
-    return Score(
-        system=system.name,
-        benchmark=benchmark,
-        seed=seed,
-        problem=problem,
-        agents=tuple(("x",) * len(row) for row in correct),
-        answers=tuple(("1",) * len(row) for row in correct),
-        groups=tuple((0,) * len(row) for row in correct),
-        correct=correct,
-        verdict_correct=correct[-1][0],
-        first_vote_correct=correct[0][0],
-        tie=False,
-        tokens=tokens,
-        prompts=prompts,
-        truncated=0,
-        shortened=0,
-    )
+    return make_score(system.name, place, correct, tokens=tokens, prompts=prompts)
 
 
 @pytest.fixture
@@ -93,24 +76,24 @@ def test_a_right_answer_that_never_comes_has_no_price(grid):
 
 def test_time_is_charged_by_tokens(grid):
     # A tenth of a second per sampled token, on two accelerators.
-    costs = system_cost(grid, DEBATE, efforts=ON_ACCELERATORS, price_per_hour=3.6)
+    costs = system_cost(grid, DEBATE, usage=ON_ACCELERATORS, price_per_hour=3.6)
     assert costs.seconds == pytest.approx(26)
     assert costs.accelerator_seconds == pytest.approx(52)
     assert costs.money == pytest.approx(0.052)
-    on_cpu = system_cost(grid, DEBATE, efforts=ON_CPU, price_per_hour=3.6)
+    on_cpu = system_cost(grid, DEBATE, usage=ON_CPU, price_per_hour=3.6)
     assert on_cpu.seconds == pytest.approx(26)
     assert on_cpu.accelerator_seconds is None
     assert on_cpu.money == pytest.approx(0.026)
     # Begun on a CPU, ended on accelerators: 60 + 2 · 40 seconds are paid for, and 2 · 40 are accelerators'.
-    both = system_cost(grid, DEBATE, efforts=(ON_CPU[0], ON_ACCELERATORS[1]), price_per_hour=3.6)
+    both = system_cost(grid, DEBATE, usage=(ON_CPU[0], ON_ACCELERATORS[1]), price_per_hour=3.6)
     assert both.accelerator_seconds == pytest.approx(0.08 * 260)
     assert both.money == pytest.approx(0.14 * 0.001 * 260)
 
 
 def test_what_is_not_known_is_not_charged(grid):
-    assert system_cost(grid, DEBATE, efforts=ON_ACCELERATORS).money is None
+    assert system_cost(grid, DEBATE, usage=ON_ACCELERATORS).money is None
     nothing_sampled = [Usage(5, 0, "cpu", 0, 0, 0, 0)]
-    assert system_cost(grid, DEBATE, efforts=nothing_sampled, price_per_hour=1).seconds is None
+    assert system_cost(grid, DEBATE, usage=nothing_sampled, price_per_hour=1).seconds is None
     assert system_cost(grid, DEBATE, price_per_hour=1).money is None
 
 

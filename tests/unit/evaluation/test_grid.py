@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factories import make_score
 from mada.errors import EvaluationError
 from mada.evaluation.grid import MEASURES, Grid, score_key
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score
 
 FIRST = PlannedSystem(name="first", title="First", generators=("g1", "g2"), shown=False)
 SECOND = PlannedSystem(name="second", title="Second", generators=("g1", "g2"))
@@ -24,24 +24,8 @@ QUESTIONS = [(benchmark, seed, problem) for seed in (1, 0) for benchmark, proble
 
 def score(system, benchmark, seed, problem, right, *, verdict=False):
     """A score of two answers, of which so many are right."""
-    correct = (right > 0, right > 1)
-    return Score(
-        system=system,
-        benchmark=benchmark,
-        seed=seed,
-        problem=problem,
-        agents=(("g1", "g2"),),
-        answers=(("1", "2"),),
-        groups=((0, 1),),
-        correct=(correct,),
-        verdict_correct=verdict,
-        first_vote_correct=verdict,
-        tie=True,
-        tokens=((3, 4),),
-        prompts=((1, 1),),
-        truncated=0,
-        shortened=0,
-    )
+    correct = [[right > 0, right > 1]]
+    return make_score(system, (benchmark, seed, problem), correct, verdict_correct=verdict, tie=True, tokens=((3, 4),))
 
 
 def scores(first=(2, 1, 0, 1, 2, 2), second=(0, 0, 0, 0, 0, 0), verdicts=(True, False, False, True, True, False)):

@@ -463,4 +463,4 @@ def test_what_is_missing_is_in_the_order_of_seeds_and_numbered_over_them(tmp_pat
         ("large", 1, "p1", 4),
         ("large", 1, "p2", 5),
     ]
-    assert items[3].place == ("debate", "large", 0, "p1")
+    assert items[3].key == ("debate", "large", 0, "p1")

@@ -1,14 +1,13 @@
 """Summaries by hand."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
+from factories import make_score
 from mada.errors import EvaluationError
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score
 from mada.evaluation.statistics import Estimate, welch
 from mada.evaluation.summary import summarize
 
@@ -28,27 +27,10 @@ PLACES = [(benchmark, seed, problem) for seed in (0, 1) for benchmark, problem i
 
 def score(system, benchmark, seed, problem, right, *, of=2, verdict=False, first=False, rounds=1, **others):
     """A score whose last round has `of` answers, so many of them right; every round is the same."""
-    correct = tuple(place < right for place in range(of))
-    return replace(
-        Score(
-            system=system,
-            benchmark=benchmark,
-            seed=seed,
-            problem=problem,
-            agents=(("g",) * of,) * rounds,
-            answers=(("1",) * of,) * rounds,
-            groups=((0,) * of,) * rounds,
-            correct=(correct,) * rounds,
-            verdict_correct=verdict,
-            first_vote_correct=first,
-            tie=False,
-            tokens=((25,) * of,) * rounds,
-            prompts=((10,) * of,) * rounds,
-            truncated=0,
-            shortened=0,
-        ),
-        **others,
-    )
+    common = {"tokens": ((25,) * of,) * rounds, "prompts": ((10,) * of,) * rounds}
+    common |= {"verdict_correct": verdict, "first_vote_correct": first}
+    correct = [[index < right for index in range(of)]] * rounds
+    return make_score(system, (benchmark, seed, problem), correct, **common | others)
 
 
 def tiny():

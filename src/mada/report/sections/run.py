@@ -45,7 +45,7 @@ def costs_section(source: Source) -> Section | None:
         return None
     titles = numbered_titles([grid.plan])
     costs = {
-        titles[one.name]: system_cost(grid, one, efforts=source.efforts, price_per_hour=source.price_per_hour)
+        titles[one.name]: system_cost(grid, one, usage=source.efforts, price_per_hour=source.price_per_hour)
         for one in grid.plan.shown_systems
     }
     total = [] if source.cost is None else [_total(source.cost, price_per_hour=source.price_per_hour)]

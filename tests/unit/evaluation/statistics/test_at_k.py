@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.evaluation.statistics import majority_at_k, pass_at_k
+from mada.evaluation.at_k import majority_at_k, pass_at_k
 
 
 def vote_is_right(draw, right):

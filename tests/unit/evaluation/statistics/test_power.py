@@ -5,7 +5,8 @@ import math
 import pytest
 from statsmodels.stats.power import TTestIndPower
 
-from mada.evaluation.statistics import detectable_difference, detectable_difference_of_answers, welch
+from mada.evaluation.power import detectable_difference, detectable_difference_of_answers
+from mada.evaluation.statistics import welch
 from mada.seeds import rng
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factories import make_score
 from mada.debate.verdict import decide
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score
 from mada.evaluation.summary import summarize
 from mada.evaluation.transitions import (
     SOURCES,
@@ -28,27 +28,20 @@ def planned(name="debate", *, generators=3, critics=("c1", "c2"), rounds=3, **ot
 
 def score(system, place, *rounds):
     """What is recorded when the seats give these answers: 4 is right, and 4 and 4.0 are equal."""
-    benchmark, seed, problem = place
     numbers = {answer: int(float(answer)) for answers in rounds for answer in answers if answer is not None}
     classes = {answer: str(number) for answer, number in numbers.items()}
     seats = [system.generators, *[system.critics] * (len(rounds) - 1)]
     verdict = decide(rounds, classes)
-    return Score(
-        system=system.name,
-        benchmark=benchmark,
-        seed=seed,
-        problem=problem,
+    return make_score(
+        system.name,
+        place,
+        [[numbers.get(answer) == 4 for answer in answers] for answers in rounds],
         agents=tuple(seats),
         answers=tuple(tuple(answers) for answers in rounds),
         groups=tuple(tuple(None if answer is None else numbers[answer] for answer in answers) for answers in rounds),
-        correct=tuple(tuple(numbers.get(answer) == 4 for answer in answers) for answers in rounds),
         verdict_correct=numbers.get(verdict.answer or "") == 4,
         first_vote_correct=numbers.get(decide(rounds[:1], classes).answer or "") == 4,
         tie=verdict.tie,
-        tokens=tuple((1,) * len(answers) for answers in rounds),
-        prompts=tuple((1,) * len(answers) for answers in rounds),
-        truncated=0,
-        shortened=0,
     )
 
 

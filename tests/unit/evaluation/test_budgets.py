@@ -6,33 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factories import make_score
 from mada.errors import EvaluationError
 from mada.evaluation.budgets import Budgets, blocks
 from mada.evaluation.plan import Match
-from mada.evaluation.scores import Score
 from mada.evaluation.systems import llm_judge, majority_vote
 
 
 def score(system, agents, tokens, prompts=None, *, benchmark="b"):
     """A score with these agents, generated and prompt tokens in every round; all else does not matter here."""
-    shape = tuple(tuple(0 for _ in row) for row in tokens)
-    return Score(
-        system=system,
-        benchmark=benchmark,
-        seed=0,
-        problem="p",
-        agents=tuple(map(tuple, agents)),
-        answers=tuple(tuple("1" for _ in row) for row in tokens),
-        groups=shape,
-        correct=tuple(tuple(True for _ in row) for row in tokens),
-        verdict_correct=True,
-        first_vote_correct=True,
-        tie=False,
-        tokens=tuple(map(tuple, tokens)),
-        prompts=tuple(map(tuple, prompts)) if prompts else shape,
-        truncated=0,
-        shortened=0,
-    )
+    correct = [[True] * len(row) for row in tokens]
+    prompts = prompts or [[0] * len(row) for row in tokens]
+    changes = {"agents": agents, "tokens": tokens, "prompts": prompts}
+    changes = {name: tuple(map(tuple, rows)) for name, rows in changes.items()}
+    return make_score(system, (benchmark, 0, "p"), correct, **changes)
 
 
 def ledger(*scores, price=None):

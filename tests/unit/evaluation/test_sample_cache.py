@@ -15,8 +15,8 @@ from mada.models.engines import Completion, Sampling
 from mada.run import Records, Run, StoredRecords
 
 SAMPLING = Sampling(max_tokens=8, temperature=0.5, top_p=0.75, top_k=20, stop_tokens=(2,), seed=3)
-WISH = SampleKey("a", (1, 2), SAMPLING, 1)
-SPEAKERS = {None: "model", "a": "model with a", "b": "model with b"}
+KEY = SampleKey("a", (1, 2), SAMPLING, 1)
+FINGERPRINTS = {None: "model", "a": "model with a", "b": "model with b"}
 FIRST = Completion((5, 151_936, 2), (-0.5, -1.25, -0.001953125), "end")
 SECOND = Completion((4_294_967_295,), (-17.5,), "length")
 
@@ -37,8 +37,8 @@ def opened(tmp_path):
         file.close()
 
 
-def memory(records, earlier=()):
-    return SampleStore(records, earlier=earlier).of_model(SPEAKERS)
+def cache(records, earlier=()):
+    return SampleStore(records, earlier=earlier).of_model(FINGERPRINTS)
 
 
 TOKENS = st.integers(0, 2**32 - 1)
@@ -57,27 +57,27 @@ def test_log_probs_have_the_precision_that_engines_compute_with():
 
 
 def test_what_is_kept_is_found_now_and_after_reopening(opened):
-    own = memory(opened())
-    group = replace(WISH, prompt_ids=(9,), n=2)
-    assert own.find(WISH) is None
-    own.keep(WISH, [FIRST])
-    own.keep(group, [SECOND, FIRST])
-    for reader in (own, memory(opened())):
-        assert reader.find(WISH) == [FIRST]
-        assert reader.find(group) == [SECOND, FIRST]
+    own = cache(opened())
+    group = replace(KEY, prompt_ids=(9,), n=2)
+    assert own.get(KEY) is None
+    own.put(KEY, [FIRST])
+    own.put(group, [SECOND, FIRST])
+    for reader in (own, cache(opened())):
+        assert reader.get(KEY) == [FIRST]
+        assert reader.get(group) == [SECOND, FIRST]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        replace(WISH, agent="b"),
-        replace(WISH, agent=None),
-        replace(WISH, prompt_ids=(1, 3)),
-        replace(WISH, prompt_ids=(2, 1)),
-        replace(WISH, prompt_ids=(1, 2, 0)),
-        replace(WISH, prompt_ids=()),
+        replace(KEY, agent="b"),
+        replace(KEY, agent=None),
+        replace(KEY, prompt_ids=(1, 3)),
+        replace(KEY, prompt_ids=(2, 1)),
+        replace(KEY, prompt_ids=(1, 2, 0)),
+        replace(KEY, prompt_ids=()),
         *(
-            replace(WISH, sampling=replace(SAMPLING, **change))
+            replace(KEY, sampling=replace(SAMPLING, **change))
             for change in (
                 {"seed": 4},
                 {"temperature": 0.6},
@@ -89,18 +89,18 @@ def test_what_is_kept_is_found_now_and_after_reopening(opened):
         ),
     ],
 )
-def test_wishes_that_differ_anywhere_have_samples_of_their_own(other, opened):
-    own = memory(opened())
-    own.keep(WISH, [FIRST])
-    assert own.find(other) is None
-    own.keep(other, [SECOND])
-    assert (own.find(WISH), own.find(other)) == ([FIRST], [SECOND])
+def test_keys_that_differ_anywhere_have_samples_of_their_own(other, opened):
+    own = cache(opened())
+    own.put(KEY, [FIRST])
+    assert own.get(other) is None
+    own.put(other, [SECOND])
+    assert (own.get(KEY), own.get(other)) == ([FIRST], [SECOND])
 
 
 def test_samples_of_older_versions_are_found(opened):
     """A key is a digest of speaker, sampling, place and prompt, in one form for ever."""
     records = opened()
-    memory(records).keep(WISH, [FIRST])
+    cache(records).put(KEY, [FIRST])
     parts = [
         "model with a",
         {"max_tokens": 8, "seed": 3, "stop_tokens": [2], "temperature": 0.5, "top_k": 20, "top_p": 0.75},
@@ -111,74 +111,74 @@ def test_samples_of_older_versions_are_found(opened):
 
 
 def test_a_group_is_found_when_all_of_it_is_there_and_holds_smaller_groups(opened):
-    own = memory(opened())
-    three = replace(WISH, n=3)
-    own.keep(WISH, [FIRST])
-    assert own.find(three) is None
-    own.keep(three, [FIRST, SECOND, FIRST])
-    assert own.find(three) == [FIRST, SECOND, FIRST]
-    assert own.find(replace(WISH, n=2)) == [FIRST, SECOND]
-    assert own.find(WISH) == [FIRST]
+    own = cache(opened())
+    three = replace(KEY, n=3)
+    own.put(KEY, [FIRST])
+    assert own.get(three) is None
+    own.put(three, [FIRST, SECOND, FIRST])
+    assert own.get(three) == [FIRST, SECOND, FIRST]
+    assert own.get(replace(KEY, n=2)) == [FIRST, SECOND]
+    assert own.get(KEY) == [FIRST]
 
 
 def test_a_speaker_is_its_fingerprint_and_not_its_name(opened):
     store = SampleStore(opened())
-    store.of_model({"a": "one"}).keep(WISH, [FIRST])
-    assert store.of_model({"a": "other"}).find(WISH) is None
-    assert store.of_model({"b": "one"}).find(replace(WISH, agent="b")) == [FIRST]
+    store.of_model({"a": "one"}).put(KEY, [FIRST])
+    assert store.of_model({"a": "other"}).get(KEY) is None
+    assert store.of_model({"b": "one"}).get(replace(KEY, agent="b")) == [FIRST]
 
 
 def test_an_empty_completion_is_a_completion(opened):
-    own = memory(opened())
-    own.keep(WISH, [Completion((), (), "end")])
-    assert own.find(WISH) == [Completion((), (), "end")]
+    own = cache(opened())
+    own.put(KEY, [Completion((), (), "end")])
+    assert own.get(KEY) == [Completion((), (), "end")]
 
 
 def test_a_torn_last_line_loses_that_sample_alone(opened):
     records = opened()
-    own = memory(records)
-    other = replace(WISH, agent="b")
-    own.keep(WISH, [FIRST])
-    own.keep(other, [SECOND])
+    own = cache(records)
+    other = replace(KEY, agent="b")
+    own.put(KEY, [FIRST])
+    own.put(other, [SECOND])
     records.close()
     records.path.write_bytes(records.path.read_bytes()[:-5])
     read = SampleStore(opened())
     assert len(read) == 1
-    own = read.of_model(SPEAKERS)
-    assert (own.find(WISH), own.find(other)) == ([FIRST], None)
-    own.keep(other, [SECOND])
-    assert (own.find(WISH), own.find(other)) == ([FIRST], [SECOND])
-    assert memory(opened()).find(other) == [SECOND]
+    own = read.of_model(FINGERPRINTS)
+    assert (own.get(KEY), own.get(other)) == ([FIRST], None)
+    own.put(other, [SECOND])
+    assert (own.get(KEY), own.get(other)) == ([FIRST], [SECOND])
+    assert cache(opened()).get(other) == [SECOND]
 
 
 def test_samples_of_earlier_runs_are_found_and_not_copied(opened):
-    others = [replace(WISH, agent="b"), replace(WISH, agent=None)]
+    others = [replace(KEY, agent="b"), replace(KEY, agent=None)]
     earlier = []
-    for name, wish in zip(("first", "second"), others, strict=True):
+    for name, key in zip(("first", "second"), others, strict=True):
         records = opened(name)
-        memory(records).keep(wish, [FIRST])
+        cache(records).put(key, [FIRST])
         records.close()
         earlier.append(StoredRecords(records.path, Sample))
     before = [file.path.read_bytes() for file in earlier]
     records = opened()
     store = SampleStore(records, earlier=earlier)
-    own = store.of_model(SPEAKERS)
+    own = store.of_model(FINGERPRINTS)
     assert len(store) == 2
-    assert [own.find(wish) for wish in (*others, WISH)] == [[FIRST], [FIRST], None]
-    own.keep(WISH, [SECOND])
+    assert [own.get(key) for key in (*others, KEY)] == [[FIRST], [FIRST], None]
+    own.put(KEY, [SECOND])
     assert len(store) == 3
-    assert [own.find(wish) for wish in (*others, WISH)] == [[FIRST], [FIRST], [SECOND]]
+    assert [own.get(key) for key in (*others, KEY)] == [[FIRST], [FIRST], [SECOND]]
     assert len(records) == 1
     assert [file.path.read_bytes() for file in earlier] == before
 
 
-def test_of_two_samples_for_one_wish_the_runs_own_counts(opened):
-    memory(opened("first")).keep(WISH, [FIRST])
-    memory(opened()).keep(WISH, [SECOND])
+def test_of_two_samples_for_one_key_the_runs_own_counts(opened):
+    cache(opened("first")).put(KEY, [FIRST])
+    cache(opened()).put(KEY, [SECOND])
     earlier = StoredRecords(opened("first").path, Sample)
     store = SampleStore(opened(), earlier=[earlier])
     assert len(store) == 1
-    assert store.of_model(SPEAKERS).find(WISH) == [SECOND]
+    assert store.of_model(FINGERPRINTS).get(KEY) == [SECOND]
 
 
 def flipped(line, field):
@@ -200,9 +200,9 @@ DAMAGES = {
 @pytest.mark.parametrize("is_earlier", [False, True])
 def test_a_damaged_sample_is_dropped_counted_and_sampled_again(opened, damage, is_earlier):
     records = opened("earlier" if is_earlier else "samples")
-    other = replace(WISH, agent="b")
-    for wish in (WISH, other):
-        memory(records).keep(wish, [FIRST])
+    other = replace(KEY, agent="b")
+    for key in (KEY, other):
+        cache(records).put(key, [FIRST])
     records.close()
     first, second = records.path.read_bytes().splitlines(keepends=True)
     changed = DAMAGES[damage](first)
@@ -210,12 +210,12 @@ def test_a_damaged_sample_is_dropped_counted_and_sampled_again(opened, damage, i
     records.path.write_bytes(changed + second)
     own = opened()
     store = SampleStore(own, earlier=[StoredRecords(records.path, Sample)] if is_earlier else [])
-    found = store.of_model(SPEAKERS)
-    assert (found.find(WISH), found.find(other)) == (None, [FIRST])
+    found = store.of_model(FINGERPRINTS)
+    assert (found.get(KEY), found.get(other)) == (None, [FIRST])
     assert store.damaged == (0 if damage == "key" else 1), "a sample under another key is one that nobody wants"
-    found.keep(WISH, [SECOND])
-    assert found.find(WISH) == [SECOND]
-    assert memory(opened()).find(WISH) == [SECOND], "the newer one counts"
+    found.put(KEY, [SECOND])
+    assert found.get(KEY) == [SECOND]
+    assert cache(opened()).get(KEY) == [SECOND], "the newer one counts"
 
 
 class Recipe(BaseModel):
@@ -224,11 +224,11 @@ class Recipe(BaseModel):
 
 def test_a_file_that_is_damaged_at_its_end_loses_only_what_is_damaged(tmp_path):
     with Run.open(tmp_path / "run", Recipe()) as run:
-        memory(open_samples(run)).keep(WISH, [FIRST])
+        cache(open_samples(run)).put(KEY, [FIRST])
     path = tmp_path / "run" / "records" / "samples.jsonl"
     path.write_bytes(path.read_bytes() + b"\xff\x00\n" * 3)
     assert SampleCounts.of(StoredRecords(path, Sample)) == SampleCounts(1, 3)
     with Run.open(tmp_path / "run", Recipe()) as run:
         samples = open_samples(run)
-        assert memory(samples).find(WISH) == [FIRST]
+        assert cache(samples).get(KEY) == [FIRST]
         assert len(samples) == 1

@@ -174,60 +174,60 @@ def test_closing_gives_up_what_is_under_way_and_leaves_the_engine_below_open():
 
 
 class Notebook:
-    """A memory that notes, in order, what it is asked and what it is given."""
+    """A cache that notes, in order, what it is asked and what it is given."""
 
     def __init__(self, known=None):
         self.known, self.notes = dict(known or {}), []
 
-    def find(self, wish):
-        self.notes.append(("find", wish))
-        return self.known.get(wish)
+    def get(self, key):
+        self.notes.append(("get", key))
+        return self.known.get(key)
 
-    def keep(self, wish, completions):
-        self.notes.append(("keep", wish))
-        self.known[wish] = list(completions)
-
-
-WISH = SampleKey("a", (1, 2), SAMPLING, 2)
+    def put(self, key, completions):
+        self.notes.append(("put", key))
+        self.known[key] = list(completions)
 
 
-def test_the_memory_is_asked_first_and_told_afterwards():
+KEY = SampleKey("a", (1, 2), SAMPLING, 2)
+
+
+def test_the_cache_is_asked_first_and_told_afterwards():
     async def ask():
-        memory = Notebook()
-        below = ScriptedEngine(lambda request: memory.notes.append("sample") or [7, request.index])
-        engine = CachingEngine(below, memory)
+        cache = Notebook()
+        below = ScriptedEngine(lambda request: cache.notes.append("sample") or [7, request.index])
+        engine = CachingEngine(below, cache)
         first = await engine.sample("a", [1, 2], SAMPLING, n=2)
-        assert memory.notes == [("find", WISH), "sample", "sample", ("keep", WISH)]
-        assert memory.known == {WISH: first}
-        memory.notes.clear()
+        assert cache.notes == [("get", KEY), "sample", "sample", ("put", KEY)]
+        assert cache.known == {KEY: first}
+        cache.notes.clear()
         assert await engine.sample("a", [1, 2], SAMPLING, n=2) == first
-        assert memory.notes == [("find", WISH)]
+        assert cache.notes == [("get", KEY)]
         assert (engine.asked, engine.sampled) == (4, 2)
 
     asyncio.run(ask())
 
 
-def test_what_the_memory_holds_is_never_sampled():
+def test_what_the_cache_holds_is_never_sampled():
     known = [Completion((9,), (-0.5,), "length"), Completion((8,), (-0.25,), "end")]
 
     async def ask():
-        memory = Notebook({WISH: [*known]})
+        cache = Notebook({KEY: [*known]})
         below = ScriptedEngine(spelled)
-        engine = CachingEngine(below, memory)
+        engine = CachingEngine(below, cache)
         found = await engine.sample("a", [1, 2], SAMPLING, n=2)
         assert found == known
         found.clear()
-        assert memory.known[WISH] == known, "callers get a list of their own"
+        assert cache.known[KEY] == known, "callers get a list of their own"
         assert (below.requests, engine.asked, engine.sampled) == ([], 2, 0)
 
     asyncio.run(ask())
 
 
-def test_engines_can_share_a_memory():
+def test_engines_can_share_a_cache():
     async def ask():
-        memory, below = InMemoryCache(), ScriptedEngine(spelled)
-        first = await CachingEngine(below, memory).sample("a", [1, 2], SAMPLING)
-        assert await CachingEngine(below, memory).sample("a", [1, 2], SAMPLING) == first
+        cache, below = InMemoryCache(), ScriptedEngine(spelled)
+        first = await CachingEngine(below, cache).sample("a", [1, 2], SAMPLING)
+        assert await CachingEngine(below, cache).sample("a", [1, 2], SAMPLING) == first
         assert len(below.requests) == 1
 
     asyncio.run(ask())
@@ -235,12 +235,12 @@ def test_engines_can_share_a_memory():
 
 def test_who_asks_when_a_sample_is_under_way_waits_for_it_and_it_is_kept_once():
     async def ask():
-        memory, gate = Notebook(), Gate()
-        engine = CachingEngine(ScriptedEngine(gate), memory)
+        cache, gate = Notebook(), Gate()
+        engine = CachingEngine(ScriptedEngine(gate), cache)
         tasks = await started(engine, 3)
         gate.open.set()
         await asyncio.gather(*tasks)
-        assert [what for what, _ in memory.notes] == ["find", "keep"]
+        assert [what for what, _ in cache.notes] == ["get", "put"]
 
     asyncio.run(ask())
 
@@ -250,12 +250,12 @@ def test_neither_failures_nor_what_was_given_up_is_kept():
         raise EngineError("too long")
 
     async def ask():
-        memory, gate = Notebook(), Gate()
-        failed = CachingEngine(ScriptedEngine(failing), memory)
+        cache, gate = Notebook(), Gate()
+        failed = CachingEngine(ScriptedEngine(failing), cache)
         with pytest.raises(EngineError, match="too long"):
             await failed.sample("a", [1], SAMPLING)
-        await cancelled(*await started(CachingEngine(ScriptedEngine(gate), memory), 1))
-        assert memory.known == {}
-        assert [what for what, _ in memory.notes] == ["find", "find"]
+        await cancelled(*await started(CachingEngine(ScriptedEngine(gate), cache), 1))
+        assert cache.known == {}
+        assert [what for what, _ in cache.notes] == ["get", "get"]
 
     asyncio.run(ask())

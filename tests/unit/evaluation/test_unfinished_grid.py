@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from factories import make_score
 from mada.errors import EvaluationError
 from mada.evaluation.grid import MEASURES, Grid, Omitted, score_key
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score
 from mada.problems import Problem
 
 FIRST = PlannedSystem(name="first", title="First", generators=("g",))
@@ -23,24 +23,7 @@ SEEDS = (0, 3, 7)
 
 def score(system, benchmark, seed, problem):
     # Right where the seed is not 3, so that a mean tells which seeds are in it.
-    right = seed != 3
-    return Score(
-        system=system,
-        benchmark=benchmark,
-        seed=seed,
-        problem=problem,
-        agents=(("g",),),
-        answers=(("1",),),
-        groups=((0,),),
-        correct=((right,),),
-        verdict_correct=right,
-        first_vote_correct=right,
-        tie=False,
-        tokens=((3,),),
-        prompts=((1,),),
-        truncated=0,
-        shortened=0,
-    )
+    return make_score(system, (benchmark, seed, problem), [[seed != 3]])
 
 
 SCORES = [

@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from factories import make_score
 from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score
+from mada.evaluation.power import detectable_difference, detectable_difference_of_answers
 from mada.evaluation.statistics import (
     Estimate,
     bootstrap_difference,
     bootstrap_mean,
-    detectable_difference,
-    detectable_difference_of_answers,
     welch,
 )
 from mada.evaluation.summary import (
@@ -42,24 +41,9 @@ def planned(name, *, generators=("g",), **others):
 def score(system, place, groups, *, verdict=None, right=(0,)):
     """One round of answers; those of group 0 are right."""
     correct = tuple(group in right for group in groups)
-    benchmark, seed, problem = place
-    return Score(
-        system=system,
-        benchmark=benchmark,
-        seed=seed,
-        problem=problem,
-        agents=(("g",) * len(groups),),
-        answers=(tuple(None if group is None else str(group) for group in groups),),
-        groups=(tuple(groups),),
-        correct=(correct,),
-        verdict_correct=correct[0] if verdict is None else verdict,
-        first_vote_correct=correct[0],
-        tie=False,
-        tokens=((1,) * len(groups),),
-        prompts=((1,) * len(groups),),
-        truncated=0,
-        shortened=0,
-    )
+    answers = (tuple(None if group is None else str(group) for group in groups),)
+    verdict = correct[0] if verdict is None else verdict
+    return make_score(system, place, [correct], answers=answers, groups=(tuple(groups),), verdict_correct=verdict)
 
 
 def scores(system, rights, **others):
