@@ -6,7 +6,7 @@ READY := .venv/.ready
 VLLM := .venv-vllm
 VLLM_READY := $(VLLM)/.ready
 
-.PHONY: help setup quickstart test torture vllm check format coverage clean
+.PHONY: help setup quickstart test torture vllm check format coverage lines clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -51,6 +51,15 @@ format: $(READY)  ## rewrite files to the project's format
 
 coverage: $(READY)  ## run the tests and show what they miss
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
+
+lines:  ## count lines and files of Python by package, of the tests, and of JavaScript and CSS
+	@git ls-files -co --exclude-standard 'src/mada/*.py' 'src/mada/*.js' 'src/mada/*.css' 'tests/*.py' | xargs wc -l | awk ' \
+		$$2 == "total" { next } \
+		{ split($$2, part, "/"); of_tests = part[1] == "tests"; last = part[of_tests ? 2 : 3] } \
+		{ group = $$2 ~ /\.py$$/ ? (of_tests ? "tests" : "src") : "JavaScript and CSS" } \
+		{ lines[group] += $$1; files[group]++ } \
+		group != "JavaScript and CSS" { name = group "/" (last ~ /\.py$$/ ? "*.py" : last); lines[name] += $$1; files[name]++ } \
+		END { for (name in lines) printf "%-24s %8d lines %6d files\n", name, lines[name], files[name] }' | LC_ALL=C sort
 
 clean:  ## remove .venv and caches
 	rm -rf .venv $(VLLM) .pytest_cache .ruff_cache .hypothesis .coverage*
