@@ -98,37 +98,37 @@ class Pipeline:
     critics: Sequence[EngineAgent]
     engine: LocalEngine
 
-    def seed(self, place: int) -> int:
-        return seed_for(0, "debate", place)
+    def seed(self, index: int) -> int:
+        return seed_for(0, "debate", index)
 
     async def mada(self) -> list[Debate]:
         done: dict[int, Debate] = {}
 
-        async def debate(place: int) -> None:
-            done[place] = await run_debate(
-                self.questions[place],
+        async def debate(index: int) -> None:
+            done[index] = await run_debate(
+                self.questions[index],
                 generators=self.generators,
                 critics=self.critics,
                 rounds=2,
-                seed=self.seed(place),
+                seed=self.seed(index),
             )
 
-        places = range(len(self.questions))
+        indices = range(len(self.questions))
         # A debate asks for three completions at once, so three times what fills the rows waits, and none stays empty.
-        await each(places, debate, at_once=min(len(places), self.engine.slots))
-        return [done[place] for place in places]
+        await each(indices, debate, at_once=min(len(indices), self.engine.slots))
+        return [done[index] for index in indices]
 
     async def batches(self) -> list[Debate]:
         size = max(1, self.engine.slots // SEATS)
-        places = range(len(self.questions))
-        parts = [places[start : start + size] for start in range(0, len(places), size)]
+        indices = range(len(self.questions))
+        parts = [indices[start : start + size] for start in range(0, len(indices), size)]
         return list(chain.from_iterable([await self._round_by_round(part) for part in parts]))
 
     async def rounds(self) -> list[Debate]:
         return await self._round_by_round(range(len(self.questions)))
 
-    async def _round_by_round(self, places: Sequence[int]) -> list[Debate]:
-        debates = [Debate(self.questions[place]) for place in places]
+    async def _round_by_round(self, indices: Sequence[int]) -> list[Debate]:
+        debates = [Debate(self.questions[index]) for index in indices]
         roles: list[tuple[Role, Sequence[EngineAgent]]] = [("generator", self.generators), ("critic", self.critics)]
         for number, (role, agents) in enumerate(roles, start=1):
             turns = await asyncio.gather(
@@ -136,9 +136,9 @@ class Pipeline:
                     agent.answer(
                         debate.question,
                         debate.last.responses if debate.rounds else (),
-                        seed=seed_for(self.seed(place), "turn", number, seat),
+                        seed=seed_for(self.seed(index), "turn", number, seat),
                     )
-                    for place, debate in zip(places, debates, strict=True)
+                    for index, debate in zip(indices, debates, strict=True)
                     for seat, agent in enumerate(agents)
                 )
             )

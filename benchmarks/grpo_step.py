@@ -103,7 +103,7 @@ class Mada:
         self.learner = Learner(self.stack, settings, total_steps=10**6)
         self.prompts = {
             agent: [
-                TrainingPrompt(f"{place}", tuple(ids)) for place, ids in enumerate(make_prompts(agent, steps * PROMPTS))
+                TrainingPrompt(f"{index}", tuple(ids)) for index, ids in enumerate(make_prompts(agent, steps * PROMPTS))
             ]
             for agent in AGENTS
         }
@@ -115,14 +115,14 @@ class Mada:
         return asyncio.run(self._round())
 
     async def _round(self) -> list[dict[str, float]]:
-        return [await self._step(place) for place in range(self.steps)]
+        return [await self._step(index) for index in range(self.steps)]
 
-    async def _step(self, place: int) -> dict[str, float]:
+    async def _step(self, index: int) -> dict[str, float]:
         started = time.perf_counter()
         requests = [
             GroupRequest(agent, prompt, seed_for(0, "rollout", agent, self.taken, prompt.id))
             for agent in AGENTS
-            for prompt in self.prompts[agent][place * PROMPTS : (place + 1) * PROMPTS]
+            for prompt in self.prompts[agent][index * PROMPTS : (index + 1) * PROMPTS]
         ]
         groups = await sample_groups(
             self.engine, requests, self._score, sampling=Sampling(COMPLETION, temperature=1.0), size=GROUP
@@ -133,10 +133,10 @@ class Mada:
         report = self.learner.update(completions, step=self.taken)
         self.taken += 1
         seconds = {"rollout": sampled - started, **report.seconds}
-        whole = time.perf_counter() - started
+        total = time.perf_counter() - started
         for agent in report.agents.values():
             assert agent.tokens_learnt == PROMPTS * GROUP * COMPLETION, agent
-        return {**seconds, "rest": whole - sum(seconds.values())}
+        return {**seconds, "rest": total - sum(seconds.values())}
 
     @staticmethod
     async def _score(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:

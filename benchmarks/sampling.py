@@ -110,7 +110,7 @@ def main() -> None:
     def prompt() -> list[int]:
         return [source.randrange(VOCABULARY) for _ in range(PROMPT)]
 
-    groups = [(AGENTS[place % 3], prompt(), 64) for place in range(options.rows // GROUP)]
+    groups = [(AGENTS[index % 3], prompt(), 64) for index in range(options.rows // GROUP)]
     mixed = [member for member in groups for _ in range(GROUP)]
     ragged = [("one", prompt(), source.randint(8, 256)) for _ in range(4 * options.rows)]
     three, alone = engine(AGENTS, options.rows), engine(("one",), options.rows)

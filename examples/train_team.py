@@ -45,7 +45,7 @@ NUMBERS = ("0", "1", "2", "3", "4", "5", "6")
 def make_base(folder: Path) -> None:
     """Write a tiny model with random weights, and a tokenizer that knows a few words, where a base model may lie."""
     words = [*NUMBERS, *PEOPLE, "has", "and", "gets", ",", "so"]
-    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="so"))
+    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="so"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # pyright: ignore[reportAttributeAccessIssue]
     PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
     torch.manual_seed(0)
@@ -59,8 +59,8 @@ def questions(tokenizer: PreTrainedTokenizerBase, part: int) -> list[TrainingPro
     """Return a quarter of all questions: every sum is in every quarter, about other people."""
     asked = [
         (f"{person} has {has} and gets {gets} , so", str(has + gets))
-        for (place, person), has, gets in product(enumerate(PEOPLE), range(5), range(3))
-        if (place + has + 2 * gets) % 4 == part
+        for (index, person), has, gets in product(enumerate(PEOPLE), range(5), range(3))
+        if (index + has + 2 * gets) % 4 == part
     ]
     return [TrainingPrompt(text, tuple(tokenizer.encode(text)), payload=answer) for text, answer in asked]
 

@@ -1,4 +1,4 @@
-"""How often the embedded model is right, and what a vote mends: the tables of its card.
+"""How often the embedded model is right, and what a vote corrects: the tables of its card.
 
     python nano/measure.py [--samples 16]
 
@@ -60,15 +60,15 @@ def main() -> None:
         drawn = asyncio.run(answers(base, problems, temperature=1.0, samples=arguments.samples))
         likeliest = asyncio.run(answers(base, problems, temperature=0.0, samples=1))
         right = [[answer == problem.answer for answer in own] for problem, own in zip(problems, drawn, strict=True)]
-        places = [fmean(own[place] for own in right) for place in range(arguments.samples)]
+        shares = [fmean(own[index] for own in right) for index in range(arguments.samples)]
         greedy = fmean(own[0] == problem.answer for problem, own in zip(problems, likeliest, strict=True))
-        error = stdev(places) / arguments.samples**0.5
-        print(f"{name}: sampled {fmean(places):.1%} ± {error:.1%}, likeliest {greedy:.1%}")
+        error = stdev(shares) / arguments.samples**0.5
+        print(f"{name}: sampled {fmean(shares):.1%} ± {error:.1%}, likeliest {greedy:.1%}")
         votes = [Counter(own).most_common(1)[0][0] for own in drawn]
         for wanted in (False, True):
-            chosen = [place for place, problem in enumerate(problems) if has_habit(problem) is wanted]
-            sampled = fmean(fmean(right[place]) for place in chosen)
-            voted = fmean(votes[place] == problems[place].answer for place in chosen)
+            chosen = [index for index, problem in enumerate(problems) if has_habit(problem) is wanted]
+            sampled = fmean(fmean(right[index]) for index in chosen)
+            voted = fmean(votes[index] == problems[index].answer for index in chosen)
             which = "with" if wanted else "without"
             print(f"  {len(chosen)} problems {which} an 8 or 9: sampled {sampled:.0%}, vote {voted:.0%}", flush=True)
 

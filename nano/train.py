@@ -4,7 +4,7 @@
 
 Takes three minutes on one H200; on a CPU it runs, and is too slow to be of use for more than a trial of a few steps. It
 writes tokenizer, weights and configuration to FOLDER, and at the end prints how often the model is right. What it
-learns is in `lessons.py`.
+learns is in `training_examples.py`.
 """
 
 import argparse
@@ -21,7 +21,6 @@ from tokenizers import Tokenizer
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
-from lessons import Lesson, debate_lesson, direct_lesson
 from mada.debate.prompts import Prompts
 from mada.grading.extraction import extract_answer
 from mada.models.engines import Sampling
@@ -29,6 +28,7 @@ from mada.models.engines.local import LocalEngine
 from mada.problems import Problem
 from mada.problems.abacus import abacus_problems
 from mada.seeds import rng, seed_for
+from training_examples import Example, debate_example, direct_example
 from vocabulary import ASSISTANT, END, PAD, USER, make_tokenizer, save_tokenizer
 
 WINDOW = 1024
@@ -48,24 +48,26 @@ class Training:
     debate_batch: int
     seed: int
     workers: int
-    """Processes that write lessons, for each kind; 0 writes them in this one."""
+    """Processes that write examples, for each kind; 0 writes them in this one."""
 
 
-class Lessons(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Endless batches of one kind of lesson: token ids, and the same with everything but the reply ignored."""
+class ExampleBatches(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Endless batches of one kind of example: token ids, and the same with everything but the reply ignored."""
 
-    def __init__(self, make: Callable[..., Lesson], tokenizer: Tokenizer, *, batch: int, seed: int) -> None:
+    def __init__(self, make: Callable[..., Example], tokenizer: Tokenizer, *, batch: int, seed: int) -> None:
         self._make, self._tokenizer, self._batch, self._seed = make, tokenizer, batch, seed
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         worker = get_worker_info()
-        random = rng(self._seed, self._make.__name__, worker.id if worker else 0)
+        # "lesson", as when the committed model was made: the name decides the random numbers.
+        name = self._make.__name__.replace("example", "lesson")
+        random = rng(self._seed, name, worker.id if worker else 0)
         while True:
             yield self._batch_of([self._make(random) for _ in range(self._batch)])
 
-    def _batch_of(self, drawn: list[Lesson]) -> tuple[torch.Tensor, torch.Tensor]:
-        asked = self._tokenizer.encode_batch([f"{USER}{lesson.prompt}{END}{ASSISTANT}" for lesson in drawn])
-        replied = self._tokenizer.encode_batch([f"{lesson.reply}{END}" for lesson in drawn])
+    def _batch_of(self, drawn: list[Example]) -> tuple[torch.Tensor, torch.Tensor]:
+        asked = self._tokenizer.encode_batch([f"{USER}{example.prompt}{END}{ASSISTANT}" for example in drawn])
+        replied = self._tokenizer.encode_batch([f"{example.reply}{END}" for example in drawn])
         pairs = list(zip(asked, replied, strict=True))
         width = -(-max(len(prompt.ids) + len(reply.ids) for prompt, reply in pairs) // 32) * 32
         ids = torch.full((len(pairs), width), token_id(self._tokenizer, PAD))
@@ -85,7 +87,7 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
 
 
 def make_model(tokenizer: Tokenizer) -> Qwen2ForCausalLM:
-    """Return the model before its first lesson."""
+    """Return the model before its first example."""
     config = Qwen2Config(
         vocab_size=-(-tokenizer.get_vocab_size() // 16) * 16,
         hidden_size=192,
@@ -115,20 +117,20 @@ def learning_rate(step: int, *, steps: int, peak: float) -> float:
 
 
 def batches(
-    make: Callable[..., Lesson], tokenizer: Tokenizer, *, batch: int, training: Training
+    make: Callable[..., Example], tokenizer: Tokenizer, *, batch: int, training: Training
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield batches of a kind of lesson, written ahead by other processes if there are any."""
-    lessons = Lessons(make, tokenizer, batch=batch, seed=training.seed)
+    """Yield batches of a kind of example, written ahead by other processes if there are any."""
+    examples = ExampleBatches(make, tokenizer, batch=batch, seed=training.seed)
     ahead = 8 if training.workers else None
-    return iter(DataLoader(lessons, batch_size=None, num_workers=training.workers, prefetch_factor=ahead))
+    return iter(DataLoader(examples, batch_size=None, num_workers=training.workers, prefetch_factor=ahead))
 
 
 def teach(model: Qwen2ForCausalLM, tokenizer: Tokenizer, training: Training) -> None:
-    """Imitate lessons of both kinds, half and half."""
+    """Imitate examples of both kinds, half and half."""
     device, steps = model.device, training.steps
     loaders = [
-        batches(direct_lesson, tokenizer, batch=training.direct_batch, training=training),
-        batches(debate_lesson, tokenizer, batch=training.debate_batch, training=training),
+        batches(direct_example, tokenizer, batch=training.direct_batch, training=training),
+        batches(debate_example, tokenizer, batch=training.debate_batch, training=training),
     ]
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=training.peak, betas=(0.9, 0.98), weight_decay=0.01, fused=device.type == "cuda"
@@ -186,15 +188,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=2200)
     parser.add_argument("--peak", type=float, default=1.5e-3, help="highest learning rate")
-    parser.add_argument("--direct-batch", type=int, default=256, help="lessons of a question alone in a step")
-    parser.add_argument("--debate-batch", type=int, default=192, help="lessons of a debate in a step")
+    parser.add_argument("--direct-batch", type=int, default=256, help="examples of a question alone in a step")
+    parser.add_argument("--debate-batch", type=int, default=192, help="examples of a debate in a step")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2, help="processes that write lessons, for each kind")
+    parser.add_argument("--workers", type=int, default=2, help="processes that write examples, for each kind")
     parser.add_argument("--problems", type=int, default=200, help="problems of each benchmark to ask at the end")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     random = rng(arguments.seed, "vocabulary")
-    texts = [part for _ in range(4000) for lesson in [direct_lesson(random)] for part in (lesson.prompt, lesson.reply)]
+    examples = [direct_example(random) for _ in range(4000)]
+    texts = [part for example in examples for part in (example.prompt, example.reply)]
     tokenizer = make_tokenizer(texts)
     save_tokenizer(tokenizer, arguments.folder, window=WINDOW)
     torch.manual_seed(arguments.seed)

@@ -84,11 +84,11 @@ def remove_temporaries(folder: Path, *, unless_beside: str | None = None) -> Non
 
     The caller sees to it that no other process writes here.
     """
-    for place, folders, files in os.walk(folder):
-        if Path(place) != folder and unless_beside in files:
+    for parent, folders, files in os.walk(folder):
+        if Path(parent) != folder and unless_beside in files:
             folders.clear()
             continue
-        for leftover in (Path(place, name) for name in (*folders, *files) if is_temporary(Path(name))):
+        for leftover in (Path(parent, name) for name in (*folders, *files) if is_temporary(Path(name))):
             if leftover.is_dir() and not leftover.is_symlink():
                 folders.remove(leftover.name)
                 shutil.rmtree(leftover, ignore_errors=True)

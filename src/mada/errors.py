@@ -1,6 +1,6 @@
 """Everything mada raises on purpose.
 
-MadaError                  a mistake a person can mend; the command line prints it without a traceback, exit code 2
+MadaError                  a mistake the user can fix; the command line prints it without a traceback, exit code 2
 ├── RecipeError            a recipe file or override that does not say something valid
 ├── DataError              a problem file, data set or row that cannot be used
 ├── RunError               a run folder that is locked, damaged, or belongs to another recipe
@@ -15,7 +15,7 @@ MadaError                  a mistake a person can mend; the command line prints 
 
 
 class MadaError(Exception):
-    """A mistake a person can mend. The message says what was got, what was wanted, and what to do next."""
+    """A mistake the user can fix. The message says what was got, what was wanted, and what to do next."""
 
 
 class RecipeError(MadaError):

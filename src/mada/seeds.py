@@ -20,13 +20,13 @@ SEED_BITS = 63
 
 
 def seed_for(root: SupportsIndex, *path: str | SupportsIndex) -> int:
-    """The seed of a named place under the root seed, from 0 to 2^63 − 1."""
+    """Return the seed of a path under the root seed, from 0 to 2^63 − 1."""
     digest = hashlib.sha256(b"".join(_encoded(part) for part in (operator.index(root), *path))).digest()
     return int.from_bytes(digest[:8], "big") >> (64 - SEED_BITS)
 
 
 def rng(root: SupportsIndex, *path: str | SupportsIndex) -> np.random.Generator:
-    """A fresh generator for a named place under the root seed, seeded with its `seed_for`."""
+    """Return a fresh generator for a path under the root seed, seeded with its `seed_for`."""
     return np.random.Generator(np.random.PCG64(seed_for(root, *path)))
 
 

@@ -66,6 +66,11 @@ def printable(text: str) -> str:
     return " ".join(sanitize(text).split())
 
 
+def has_lone_surrogate(text: str) -> bool:
+    """Whether text holds half of a surrogate pair (JSON's `"\\ud800"`, bytes that are not UTF-8): no UTF-8 can."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def sanitize(text: str) -> str:
     """Replace control characters, bidirectional marks and lone surrogates; lines stay lines."""
     return "".join(

@@ -46,7 +46,7 @@ NO_CONCLUSION = "[no conclusion: the thinking did not end]"
 TEMPLATE_SECONDS = 5.0
 TEMPLATE_CHARACTERS = 1_000_000
 """What a chat template may take and add; real ones take less than a millisecond and add some hundred characters."""
-_MEND = "mend chat_template in the model's tokenizer files, or use another model"
+_REMEDY = "fix chat_template in the model's tokenizer files, or use another model"
 
 
 class ChatTokenizer(Protocol):
@@ -88,15 +88,15 @@ class Prompts:
         return "\n\n".join([self.ask(question), self.debate_header, *blocks, self.debate_request])
 
     def ordered(self, responses: Sequence[Response], *, seed: int) -> Sequence[Response]:
-        """Return responses in the order in which a critic is shown them: that of the seats, or one by its seed.
+        """Return responses in the order in which a critic sees them: that of the agents, or shuffled by its seed.
 
-        Some models trust most what stands last. In the order of the seats that is the same agent for all critics and
-        all questions, so critics err together; shuffled, place says nothing.
+        Some models trust the last response most. In the order of the agents that is the same agent for all critics and
+        all questions, so critics make the same mistakes; shuffled, the position says nothing.
         """
         if self.order == "seats":
             return responses
-        places: list[int] = rng(seed, "order").permutation(len(responses)).tolist()
-        return [responses[place] for place in places]
+        indices: list[int] = rng(seed, "order").permutation(len(responses)).tolist()
+        return [responses[index] for index in indices]
 
     def shared(self, response: Response) -> str:
         """Return the part of a response that others see; a response cut off at the token limit says so."""
@@ -122,12 +122,14 @@ def render(user_text: str, *, tokenizer: ChatTokenizer) -> str:
         with _time_limit(TEMPLATE_SECONDS):
             rendered = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
     except _OutOfTimeError:
-        raise ModelError(f"the model's chat template took longer than {TEMPLATE_SECONDS:g} s; {_MEND}") from None
+        raise ModelError(f"the model's chat template took longer than {TEMPLATE_SECONDS:g} s; {_REMEDY}") from None
     except (TemplateError, ValueError, TypeError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
-        raise ModelError(f"the model's chat template cannot be used ({str(error)[:200]}); {_MEND}") from None
+        raise ModelError(f"the model's chat template cannot be used ({str(error)[:200]}); {_REMEDY}") from None
     assert isinstance(rendered, str)
     if len(rendered) > TEMPLATE_CHARACTERS + 10 * len(user_text):
-        raise ModelError(f"the model's chat template made {len(rendered):,} characters of {len(user_text):,}; {_MEND}")
+        raise ModelError(
+            f"the model's chat template made {len(rendered):,} characters of {len(user_text):,}; {_REMEDY}"
+        )
     return rendered
 
 
@@ -213,9 +215,9 @@ def fit_debate_prompt(
         text = prompts.debate_prompt(question, [shorten(one, limit) for one in shared])
         return FittedPrompt(text, count_tokens(text), sum(len(one) > limit for one in shared), _excess(shared, limit))
 
-    whole = fitted(max(map(len, shared), default=0))
-    if whole.tokens <= budget:
-        return whole
+    complete = fitted(max(map(len, shared), default=0))
+    if complete.tokens <= budget:
+        return complete
     smallest = fitted(0)
     if smallest.tokens > budget:
         raise WindowError(
@@ -223,7 +225,7 @@ def fit_debate_prompt(
             f"and the window leaves {budget:,}; "
             "use a model with a longer window, fewer agents, or a smaller max_new_tokens"
         )
-    return _largest_fit(fitted, shared, smallest, whole, budget=budget)
+    return _largest_fit(fitted, shared, smallest, complete, budget=budget)
 
 
 def _largest_fit(

@@ -1,4 +1,4 @@
-"""Who speaks when, and who sees what (I1): generators answer, then critics, each seeing the whole round before.
+"""The debate (I1): generators answer in round 1, then critics, who see all responses of the round before.
 
 A debate is an ordinary coroutine for one question. Run as many at once as you like: the engine behind the agents
 batches whatever waits, so critics of one question are sampled beside generators of another.
@@ -13,14 +13,15 @@ from mada.debate.transcript import Debate, Response, Role, Turn
 from mada.errors import DataError, MadaError
 from mada.events import Event, Events
 from mada.seeds import seed_for
+from mada.text import has_lone_surrogate
 
 
 class DebateError(MadaError):
-    """A debate that cannot be held: seats or rounds are missing."""
+    """A debate that cannot run: agents or rounds are missing."""
 
 
 class Agent(Protocol):
-    """Whoever fills a seat: a model with an adapter, a bare model, a program, a person."""
+    """Whatever answers: a model with an adapter, a bare model, a program, a person."""
 
     @property
     def name(self) -> str:
@@ -63,8 +64,8 @@ async def run_debate(
     """Let generators answer in round 1 and critics in rounds 2 to `rounds`; the verdict is left to `vote`.
 
     Same question, agents and seed: same debate. If one agent fails, the others of its round are stopped first.
-    `draws` numbers the generators' samples: debates that seat an agent with the same number share what it says. By
-    default a seat's number is its place, from 0.
+    `draws` numbers the generators' samples: debates that give an agent the same number share what it says. By
+    default an agent's number is its index, from 0.
     """
     check_agents(generators, critics, rounds=rounds)
     if draws is not None and len(draws) != len(generators):
@@ -78,8 +79,8 @@ async def run_debate(
         numbers = draws if draws is not None and number == 1 else range(len(agents))
         seeds = [seed_for(seed, "turn", number, draw) for draw in numbers]
         turns = [
-            _turn(agent, question, seen, number=number, seat=seat, seed=own, events=events)
-            for seat, (agent, own) in enumerate(zip(agents, seeds, strict=True))
+            _turn(agent, question, seen, number=number, index=index, seed=own, events=events)
+            for index, (agent, own) in enumerate(zip(agents, seeds, strict=True))
         ]
         debate = debate.with_round(role, await gather_or_cancel(turns))
     return debate
@@ -91,21 +92,21 @@ async def _turn(
     seen: Sequence[Response],
     *,
     number: int,
-    seat: int,
+    index: int,
     seed: int,
     events: Events,
 ) -> Turn:
     turn = await agent.answer(question, seen, seed=seed)
-    events.emit(TurnFinished(number, seat, turn))
+    events.emit(TurnFinished(number, index, turn))
     return turn
 
 
 def check_agents(generators: Sequence[object], critics: Sequence[object], *, rounds: int) -> None:
-    """Refuse a debate in which somebody would be asked who is not there."""
+    """Raise DebateError unless there are agents for every round."""
     if rounds < 1:
         raise DebateError(f"got {rounds} rounds, wanted at least 1: the generators' own")
     if not generators:
-        raise DebateError("got no generators, wanted at least 1: somebody has to answer first")
+        raise DebateError("got no generators, wanted at least 1")
     if rounds > 1 and not critics:
         raise DebateError(f"got {rounds} rounds and no critics; give it critics, or 1 round")
 
@@ -114,6 +115,5 @@ def check_question(question: str) -> None:
     """Refuse what is no question: nothing, or text that no tokenizer can read."""
     if not question.strip():
         raise DataError("the question is empty; wanted some text to debate")
-    # Bytes that are not UTF-8 reach Python as halves of two-part characters.
-    if not question.isascii() and any("\ud800" <= character <= "\udfff" for character in question):
+    if has_lone_surrogate(question):
         raise DataError(f"the question holds half of a character ({question[:40]!a}); write it as UTF-8")

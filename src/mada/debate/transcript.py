@@ -58,7 +58,7 @@ class Round:
 
     @property
     def responses(self) -> tuple[Response, ...]:
-        """What the next round sees, in the order of the seats."""
+        """What the next round sees, in the order of the agents."""
         return tuple(turn.response for turn in self.turns)
 
 
@@ -114,12 +114,12 @@ class Debate:
 
     @property
     def generated_tokens(self) -> int:
-        """Tokens sampled over the whole protocol, which is what a debate costs (E3)."""
+        """Tokens sampled over all rounds, which is what a debate costs (E3)."""
         return sum(turn.response.token_count for one in self.rounds for turn in one.turns)
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens read over the whole protocol."""
+        """Tokens read over all rounds."""
         return sum(turn.prompt_tokens for one in self.rounds for turn in one.turns)
 
     def _repr_html_(self) -> str:

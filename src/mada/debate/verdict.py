@@ -1,7 +1,7 @@
 """One answer out of many: a vote over the last round, in which equal answers count together (I2).
 
 Ties go to the answer with more votes in the round before, then in the one before that, and so on back to the first;
-if they are tied there too, to the shorter spelling, then to the first in alphabetical order. Seats have no weight: in
+if they are tied there too, to the shorter spelling, then to the first in alphabetical order. Position has no weight: in
 whichever order the responses come, the verdict is the same.
 
 Two other rules serve rivals of a debate. `pick` lets the last round choose among the first round's answers, as a judge
@@ -14,6 +14,7 @@ fixed order, shortest first: each joins the first group whose first member it eq
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from mada.debate.transcript import Response, Verdict, Votes
@@ -41,25 +42,14 @@ async def vote(responses_of_rounds: Sequence[Sequence[Response]], *, grader: Gra
 
 
 def decide(answers_of_rounds: Sequence[Sequence[str | None]], classes: Classes) -> Verdict:
-    """Count the last round's answers, `None` for those who gave none, and settle a tie by the rounds before."""
-    last = answers_of_rounds[-1]
-    counts_of_rounds = [Counter(classes[answer] for answer in _given(given)) for given in answers_of_rounds]
-    counts = counts_of_rounds[-1]
-    unanswered = sum(answer is None for answer in last)
-    if not counts:
-        return Verdict(answer=None, unanswered=unanswered)
-    spellings = {one: _spelling(answer for answer in _given(last) if classes[answer] == one) for one in counts}
-
-    def rank(one: str) -> tuple[list[int], int, str]:
-        latest_first = [-votes[one] for votes in reversed(counts_of_rounds)]
-        return latest_first, *_shortest_first(spellings[one])
-
-    ranked = sorted(counts, key=rank)
-    return Verdict(
-        answer=spellings[ranked[0]],
-        votes=tuple(Votes(spellings[one], counts[one]) for one in ranked),
-        tie=len(ranked) > 1 and counts[ranked[0]] == counts[ranked[1]],
-        unanswered=unanswered,
+    """Count the last round's answers, `None` for those who gave none, and break a tie by the rounds before."""
+    *earlier, counts = [Counter(classes[answer] for answer in _given(answers)) for answers in answers_of_rounds]
+    return _verdict(
+        counts,
+        counts=counts,
+        answers=answers_of_rounds[-1],
+        classes=classes,
+        tie_break=lambda one: tuple(-votes[one] for votes in reversed(earlier)),
     )
 
 
@@ -69,19 +59,13 @@ def pick(answers_of_rounds: Sequence[Sequence[str | None]], classes: Classes) ->
     Ties go to the answer with more votes in the first round, then by spelling. Who names none of the candidates counts
     as unanswered; if nobody names one, the candidates' own vote decides.
     """
-    candidates, last = _given(answers_of_rounds[0]), answers_of_rounds[-1]
-    own = Counter(classes[answer] for answer in candidates)
+    candidates, last = answers_of_rounds[0], answers_of_rounds[-1]
+    own = Counter(classes[answer] for answer in _given(candidates))
     support = Counter(classes[answer] for answer in _given(last) if classes[answer] in own)
     if not support:
         return decide(answers_of_rounds[:1], classes)
-    spellings = {one: _spelling(answer for answer in candidates if classes[answer] == one) for one in support}
-    ranked = sorted(support, key=lambda one: (-support[one], -own[one], *_shortest_first(spellings[one])))
-    return Verdict(
-        answer=spellings[ranked[0]],
-        votes=tuple(Votes(spellings[one], support[one]) for one in ranked),
-        tie=len(ranked) > 1 and support[ranked[0]] == support[ranked[1]],
-        unanswered=len(last) - support.total(),
-    )
+    verdict = _verdict(support, counts=support, answers=candidates, classes=classes, tie_break=lambda one: (-own[one],))
+    return replace(verdict, unanswered=len(last) - support.total())
 
 
 def weigh(responses_of_rounds: Sequence[Sequence[Response]], classes: Classes) -> Verdict:
@@ -90,25 +74,41 @@ def weigh(responses_of_rounds: Sequence[Sequence[Response]], classes: Classes) -
     That is the geometric mean of its tokens' probabilities: how sure of itself a reply was. Where an engine gives no
     log-probabilities every weight is 1, which is the plain vote.
     """
-    last = [response for response in responses_of_rounds[-1] if response.answer is not None]
-    verdict = decide([[response.answer for response in responses_of_rounds[-1]]], classes)
-    given: dict[str, list[float]] = {}
+    last = responses_of_rounds[-1]
+    weights: dict[str, list[float]] = {}
     for response in last:
-        given.setdefault(classes[response.answer or ""], []).append(math.exp(response.mean_log_prob or 0.0))
-    # Exact sums: in whichever order the replies come, the weights are the same.
-    weights = {one: math.fsum(shares) for one, shares in given.items()}
-
-    def rank(one: Votes) -> tuple[float, int, str]:
-        return -weights[classes[one.answer]], *_shortest_first(one.answer)
-
-    votes = sorted(verdict.votes, key=rank)
-    if not votes:
-        return verdict
-    tie = len(votes) > 1 and weights[classes[votes[0].answer]] == weights[classes[votes[1].answer]]
-    return Verdict(votes[0].answer, tuple(votes), tie=tie, unanswered=verdict.unanswered)
+        if response.answer is not None:
+            weights.setdefault(classes[response.answer], []).append(math.exp(response.mean_log_prob or 0.0))
+    return _verdict(
+        # Exact sums: in whichever order the replies come, the weights are the same.
+        {one: math.fsum(parts) for one, parts in weights.items()},
+        counts={one: len(parts) for one, parts in weights.items()},
+        answers=[response.answer for response in last],
+        classes=classes,
+    )
 
 
-def settle(rule: Rule, responses_of_rounds: Sequence[Sequence[Response]], classes: Classes) -> Verdict:
+def _verdict(
+    scores: Mapping[str, float],
+    *,
+    counts: Mapping[str, int],
+    answers: Sequence[str | None],
+    classes: Classes,
+    tie_break: Callable[[str], tuple[int, ...]] = lambda _: (),
+) -> Verdict:
+    """Rank groups of equal answers by score, then by `tie_break`, then by spelling."""
+    given = _given(answers)
+    spellings = {one: _spelling(answer for answer in given if classes[answer] == one) for one in scores}
+    ranked = sorted(scores, key=lambda one: (-scores[one], tie_break(one), *_shortest_first(spellings[one])))
+    return Verdict(
+        answer=spellings[ranked[0]] if ranked else None,
+        votes=tuple(Votes(spellings[one], counts[one]) for one in ranked),
+        tie=len(ranked) > 1 and scores[ranked[0]] == scores[ranked[1]],
+        unanswered=len(answers) - len(given),
+    )
+
+
+def apply_rule(rule: Rule, responses_of_rounds: Sequence[Sequence[Response]], classes: Classes) -> Verdict:
     """Come to one answer by a rule, with all answers grouped already."""
     if rule == "weigh":
         return weigh(responses_of_rounds, classes)
@@ -117,7 +117,7 @@ def settle(rule: Rule, responses_of_rounds: Sequence[Sequence[Response]], classe
 
 
 async def group_equal(answers: Iterable[str], *, grader: Grader, known: Classes | None = None) -> dict[str, str]:
-    """Group answers that the grader holds equal, into the groups of `known` where they fit.
+    """Group answers that are equal to the grader, into the groups of `known` where they fit.
 
     Most answers are spelled alike, so only different spellings are compared, each with one member of a group.
     """

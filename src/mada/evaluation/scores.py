@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from mada.debate.transcript import Debate
-from mada.debate.verdict import Rule, decide, group_equal, settle
+from mada.debate.verdict import Rule, apply_rule, decide, group_equal
 from mada.grading import Grader
 from mada.problems import Problem
 
@@ -210,7 +210,7 @@ async def score_debate(
     spelled = list(dict.fromkeys(answer for given in answers for answer in given if answer is not None))
     classes = await group_equal(spelled, grader=grader)
     right = await _right(spelled, problem.answer, grader=grader)
-    first, verdict = decide(answers[:1], classes), settle(rule, responses, classes)
+    first, verdict = decide(answers[:1], classes), apply_rule(rule, responses, classes)
     numbers: dict[str, int] = {}
     for answer in spelled:
         numbers.setdefault(classes[answer], len(numbers))

@@ -206,11 +206,11 @@ def _unwrapped(text: str) -> str:
         if not word:
             edits[end] = end + 1, ""
     pieces: list[str] = []
-    place = 0
+    index = 0
     for start, (end, replacement) in sorted(edits.items()):
-        pieces += text[place:start], replacement
-        place = end
-    return "".join([*pieces, text[place:]])
+        pieces += text[index:start], replacement
+        index = end
+    return "".join([*pieces, text[index:]])
 
 
 def _without_doubled_parentheses(text: str) -> str:
@@ -220,7 +220,7 @@ def _without_doubled_parentheses(text: str) -> str:
     closing = _closings(text, _PARENTHESIS)
     needless = {start for start, end in closing.items() if closing.get(start + 1) == end - 1}
     dropped = needless | {closing[start] for start in needless}
-    return "".join(character for place, character in enumerate(text) if place not in dropped)
+    return "".join(character for index, character in enumerate(text) if index not in dropped)
 
 
 def _closings(text: str, bracket: re.Pattern[str]) -> dict[int, int]:

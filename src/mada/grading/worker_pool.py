@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 from mada.errors import GradingError
@@ -238,11 +239,13 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
 def fork_workers(control_descriptor: int) -> None:
     """Be the fork server: fork a worker for every socket that comes, until the grader closes the control socket."""
     compare = _warm_comparison()
-    _silence_standard_error()
+    # The imports went well: the grader reads standard error only to explain a failed start.
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
     wake_reader, wake_writer = os.pipe()
     os.set_blocking(wake_writer, False)
     signal.set_wakeup_fd(wake_writer)
-    signal.signal(signal.SIGCHLD, _only_wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # only writes to the wake-up pipe
     workers: dict[int, socket.socket] = {}
     with socket.socket(fileno=control_descriptor) as control:
         control.sendall(b"ready\n")
@@ -276,17 +279,6 @@ def _warm_comparison() -> Callable[[str, str], str]:
     for gold, given in WARM_UP:
         symbolic_equivalence(gold, given)
     return symbolic_equivalence
-
-
-def _only_wake(_signal: int, _frame: object) -> None:
-    """Let the signal do nothing but write to the wake-up pipe."""
-
-
-def _silence_standard_error() -> None:
-    """Stop talking once the imports went well: the grader reads standard error only to explain a failed start."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
 
 
 def _report_deaths(workers: dict[int, socket.socket]) -> None:

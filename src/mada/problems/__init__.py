@@ -1,4 +1,4 @@
-"""Problems: where they come from, how they are cut, and which of them a benchmark already holds."""
+"""Problems: where they come from, how they are cut, and which of them are also in a benchmark."""
 
 from mada.problems.contamination import Decontaminated, Match, Overlap, find_overlaps, remove_copies
 from mada.problems.known import BENCHMARKS, KNOWN_SETS, KnownSet

@@ -94,8 +94,8 @@ def _parse_json(text: str, location: str, *, remedy: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        place = location if error.lineno == 1 else f"{location}:{error.lineno}"
-        raise DataError(f"{place}: not valid JSON ({error.msg} at column {error.colno}); {remedy}") from error
+        where = location if error.lineno == 1 else f"{location}:{error.lineno}"
+        raise DataError(f"{where}: not valid JSON ({error.msg} at column {error.colno}); {remedy}") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{location}: JSON that cannot be read ({error}); {remedy}") from error
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
 from mada.errors import DataError
+from mada.text import has_lone_surrogate
 
 WELL_KNOWN_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "problem": ("problem", "question", "prompt"),
@@ -38,8 +39,7 @@ class Problem:
                 raise DataError(f"a problem's {name} is {type(value).__name__}; wanted text")
             if not value.strip():
                 raise DataError(f"a problem's {name} is empty; wanted text")
-            # JSON can hold half of a surrogate pair ("\ud800"); such text cannot be written as UTF-8.
-            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            if has_lone_surrogate(value):
                 raise DataError(f"a problem's {name} holds half of a character ({value[:40]!a}); write it anew")
 
 

@@ -1,6 +1,6 @@
 """Typed records, one JSON line each, append-only.
 
-An appended record is handed to the operating system as one whole line before `append` returns, so killing the process
+An appended record reaches the operating system as one complete line before `append` returns, so killing the process
 loses nothing. A power cut can lose what is younger than the last sync (`sync`, `close`, the end of a stage, or an
 append at least `SYNC_SECONDS` after the last sync).
 
@@ -51,7 +51,7 @@ def json_text(value: object, *, subject: str, indent: int | None = None) -> str:
 
 
 def is_json(line: bytes) -> bool:
-    """Whether a line is whole; half-written ones are not JSON."""
+    """Whether a line is complete: half-written ones are not JSON."""
     try:
         json.loads(line)
     except (ValueError, RecursionError):
@@ -62,7 +62,7 @@ def is_json(line: bytes) -> bool:
 class StoredRecords(Generic[T]):
     """The records of one file, read-only. `kind` is a pydantic model or a frozen dataclass.
 
-    Reading needs no lock: an iteration covers the records that were whole when it began.
+    Reading needs no lock: an iteration covers the records that were complete when it began.
     """
 
     def __init__(self, path: Path, kind: type[T]) -> None:
@@ -105,7 +105,7 @@ class StoredRecords(Generic[T]):
             return self._validated(line)
         except ValidationError as error:
             raise RunError(
-                f"{self.path}:{number}: not a {self.kind.__name__}: {_first_error(error)}; "
+                f"{self.path}:{number}: not a {self.kind.__name__}: {first_error(error)}; "
                 "read it with the version of mada that wrote it, or make it again"
             ) from error
         except (ValueError, RecursionError) as error:
@@ -240,7 +240,7 @@ class Records(StoredRecords[T]):
             self._validated(line)  # so a file never holds a line that its own reader refuses
         except ValidationError as error:
             raise RunError(
-                f"{subject} would not read back as a {self.kind.__name__}: {_first_error(error)}; nothing was written"
+                f"{subject} would not read back as a {self.kind.__name__}: {first_error(error)}; nothing was written"
             ) from error
         return line
 
@@ -274,7 +274,7 @@ class Records(StoredRecords[T]):
 
 
 def _intact_end(descriptor: int, path: Path) -> int:
-    """Return the offset behind the last whole line, reading only the end of the file."""
+    """Return the offset behind the last complete line, reading only the end of the file."""
     size = os.fstat(descriptor).st_size
     torn, line = _line_before(descriptor, size)
     if line.endswith(b"\n") and is_json(line):
@@ -309,7 +309,8 @@ def _damaged_line(path: Path, number: int) -> RunError:
     )
 
 
-def _first_error(error: ValidationError) -> str:
+def first_error(error: ValidationError) -> str:
+    """Return the first thing pydantic found wrong, with its key."""
     first = error.errors(include_url=False, include_input=False)[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
 

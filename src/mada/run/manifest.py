@@ -25,7 +25,7 @@ from mada.atomic import replace_text
 from mada.difference import ABSENT, Difference, differences, format_differences
 from mada.digest import digest_of
 from mada.errors import RunError
-from mada.run.jsonl import json_text
+from mada.run.jsonl import first_error, json_text
 
 FORMAT = 1
 FILE = "manifest.json"
@@ -239,8 +239,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate(plain)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise _damaged(path, first_error(error)) from error
     if digest_of(manifest.recipe) != manifest.recipe_digest:
         raise _damaged(path, "its recipe does not have its digest")
     return manifest

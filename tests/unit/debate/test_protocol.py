@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mada.concurrency import gather_or_cancel
 from mada.debate.protocol import DebateError, RoundStarted, TurnFinished, check_question, run_debate
 from mada.debate.transcript import Response, Turn
 from mada.errors import DataError, MadaError
@@ -78,15 +77,6 @@ def test_agents_of_a_round_speak_at_the_same_time():
     assert len(hold([Waiting("a"), Waiting("b")], [], 1).last.turns) == 2
 
 
-def test_every_turn_has_a_seed_of_its_own():
-    generators, critics = team(critics=2)
-    hold(generators, critics, 3, seed=11)
-    assert [speaker.seeds for speaker in generators] == [[seed_for(11, "turn", 1, seat)] for seat in (0, 1)]
-    assert [speaker.seeds for speaker in critics] == [
-        [seed_for(11, "turn", 2, seat), seed_for(11, "turn", 3, seat)] for seat in (0, 1)
-    ]
-
-
 def test_draws_number_the_generators_samples_wherever_they_sit():
     def seeds(draws):
         generators, critics = team(generators=3 if draws is None else len(draws), critics=1)
@@ -145,10 +135,6 @@ def test_cancelling_a_debate_stops_its_agents():
 def test_seats_and_rounds_that_do_not_go_together_are_refused(generators, critics, rounds, complaint):
     with pytest.raises(DebateError, match=complaint):
         hold(*team(generators, critics), rounds)
-
-
-def test_without_coroutines_there_is_nothing_to_wait_for():
-    assert asyncio.run(gather_or_cancel([])) == []
 
 
 def test_questions_that_are_none():

@@ -70,12 +70,6 @@ def test_a_hostile_answer_ends_in_a_verdict_and_others_are_not_lost(grader, answ
     assert grades[0].reason in {"timed out", "not equal", "unparsable"}
 
 
-def test_a_comparison_beyond_the_time_limit_is_timed_out():
-    with Grader(workers=1, time_limit=1.0) as grader:
-        assert grader.grade([(boxed(ENDLESS), "x^2")])[0].reason == "timed out"
-        assert grader.grade(squares(1))[0].correct
-
-
 def test_what_takes_longer_than_the_first_slice_gets_the_whole_limit(monkeypatch):
     monkeypatch.setattr(grader_module, "FIRST_SLICE", 0.001)
     with Grader(workers=1, time_limit=10.0) as grader:
@@ -118,12 +112,6 @@ def test_brackets_nested_beyond_anything_honest_are_unparsable(grader):
     deep, deeper = (("\\frac{1}{1+" * depth + "x" + "}" * depth) for depth in (5, 17))
     pairs = [(deep, "y+1"), (deeper, "y+1"), ("y+1", deeper), (deeper, deeper)]
     assert [grade.reason for grade in grader.compare(pairs)] == ["not equal", "unparsable", "unparsable", "equal"]
-
-
-def test_a_very_long_answer_still_equals_itself(grader):
-    long_answer = "+".join(f"x_{n}" for n in range(2000))
-    pairs = [(long_answer, long_answer), (long_answer, "x"), ("x", long_answer)]
-    assert [grade.reason for grade in grader.compare(pairs)] == ["equal", "unparsable", "unparsable"]
 
 
 def test_killed_workers_are_replaced_and_no_grade_is_lost(grader):
@@ -305,14 +293,6 @@ def test_an_exception_abandons_what_is_still_waiting():
     abandoned = [reason for _, reason in submitted if reason.exception()]
     assert len(abandoned) > 1900
     assert all("closed before" in str(reason.exception()) for reason in abandoned)
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"), [({"workers": 0}, "at least 1 worker"), ({"time_limit": 0}, "positive")]
-)
-def test_senseless_settings_are_refused(options, complaint):
-    with pytest.raises(GradingError, match=complaint):
-        Grader(**options)
 
 
 def test_workers_that_cannot_start_say_why(monkeypatch):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lessons import direct_lesson
 from mada.debate.prompts import CUT_OFF, Prompts
 from mada.models.loading import EMBEDDED, load_base
 from mada.seeds import rng
-from train import WINDOW, Lessons, learning_rate
+from train import WINDOW, ExampleBatches, learning_rate
+from training_examples import direct_example
 from vocabulary import ASSISTANT, END, PAD, USER, make_tokenizer, phrases, save_tokenizer
 
 SCRIPT = Path(__file__).resolve().parents[3] / "nano" / "train.py"
@@ -24,8 +24,8 @@ COMMITTED = EMBEDDED["mada-nano"]
 def tokenizer():
     """Make the tokenizer as `train.py` does."""
     random = rng(0, "vocabulary")
-    lessons = [direct_lesson(random) for _ in range(4000)]
-    return make_tokenizer([part for lesson in lessons for part in (lesson.prompt, lesson.reply)])
+    examples = [direct_example(random) for _ in range(4000)]
+    return make_tokenizer([part for example in examples for part in (example.prompt, example.reply)])
 
 
 def test_the_committed_tokenizer_is_the_one_that_is_made(tokenizer, tmp_path: Path) -> None:
@@ -44,15 +44,15 @@ def test_the_prompts_parts_are_tokens(tokenizer) -> None:
     assert [len(tokenizer.encode(phrase).ids) for phrase in phrases()] == [1] * 8
 
 
-def test_a_batch_of_lessons_asks_for_the_replies_alone(tokenizer) -> None:
-    ids, labels = next(iter(Lessons(direct_lesson, tokenizer, batch=3, seed=0)))
+def test_a_batch_of_examples_asks_for_the_replies_alone(tokenizer) -> None:
+    ids, labels = next(iter(ExampleBatches(direct_example, tokenizer, batch=3, seed=0)))
     random = rng(0, "direct_lesson", 0)
 
     assert ids.shape[1] % 32 == 0
     for row in range(3):
-        lesson = direct_lesson(random)
-        prompt = tokenizer.encode(f"{USER}{lesson.prompt}{END}{ASSISTANT}").ids
-        reply = tokenizer.encode(f"{lesson.reply}{END}").ids
+        example = direct_example(random)
+        prompt = tokenizer.encode(f"{USER}{example.prompt}{END}{ASSISTANT}").ids
+        reply = tokenizer.encode(f"{example.reply}{END}").ids
         padding = ids.shape[1] - len(prompt) - len(reply)
         assert ids[row].tolist() == prompt + reply + [tokenizer.token_to_id(PAD)] * padding
         assert labels[row].tolist() == [-100] * len(prompt) + reply + [-100] * padding

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.errors import DataError
 from mada.problems import Match, Problem, find_overlaps, remove_copies
 from mada.problems.contamination import Overlap, text_key, tokens
 
@@ -96,13 +95,6 @@ def test_the_three_kinds_of_match_strongest_first(problem: Make) -> None:
     assert (found.training_rows, found.benchmark_rows) == (4, 2)
 
 
-def test_signs_alone_do_not_make_a_copy(problem: Make) -> None:
-    text = "What is the smallest integer n such that all roots of $z^4 {} z^2 + 1 = 0$ are roots of unity?"
-    training, benchmark = [problem(text.format("-"), "12", "t")], [problem(text.format("+"), "6", "b")]
-
-    assert overlap(training, benchmark).matches == (Match("t", "b", "sibling", 1.0),)
-
-
 def test_a_likely_copy_beats_a_closer_sibling(problem: Make) -> None:
     benchmark = [
         problem("one two three four five seven", "2", "b/1"),
@@ -135,12 +127,6 @@ def test_several_benchmarks_are_compared_in_one_pass(problem: Make) -> None:
     assert [match.training for match in found["two"].matches] == ["t/2"]
     assert found["none"].matches == ()
     assert found["two"].benchmark_rows == 2
-
-
-@pytest.mark.parametrize("setting", [{"n": 0}, {"threshold": 0.0}, {"threshold": 1.1}])
-def test_senseless_settings_are_refused(setting: dict[str, float], problem: Make) -> None:
-    with pytest.raises(DataError, match="wanted n ≥ 1 and 0 < threshold ≤ 1"):
-        overlap([problem("q")], [problem("q")], **setting)
 
 
 def test_copies_are_removed_and_counted_by_benchmark(problem: Make) -> None:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mada.errors import DataError
-from mada.problems.files import is_problem_file, read_rows
+from mada.problems.files import read_rows
 
 Write = Callable[..., Path]
 ROWS = [{"problem": "q, “1”", "answer": "1"}, {"problem": "line\ntwo", "answer": "2"}]
@@ -129,10 +129,3 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write, monkeypatch: 
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DataError, match=r"p\.jsonl: cannot be opened \(Permission denied\)"):
         list(read_rows(path))
-
-
-def test_what_looks_like_a_problem_file() -> None:
-    assert is_problem_file("a/b.JSONL")
-    assert is_problem_file("b.csv.gz")
-    assert not is_problem_file("b.gz")
-    assert not is_problem_file("module:function")

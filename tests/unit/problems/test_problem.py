@@ -113,10 +113,6 @@ def test_rows_without_an_id_are_named_by_their_content_whatever_their_order() ->
     assert sorted(problem.id for problem in read(*reversed(rows))) == sorted(ids)
 
 
-def test_a_source_that_is_no_text_gives_way_to_the_sources_name() -> None:
-    assert [read({"problem": "q", "answer": "1", "source": no})[0].source for no in (["a"], " ")] == ["p", "p"]
-
-
 def test_rows_without_an_answer_are_skipped_where_the_caller_collects_them() -> None:
     skipped: list[str] = []
     rows = ({"problem": f"q{number}", "answer": answer} for number, answer in enumerate(("1", "", None)))

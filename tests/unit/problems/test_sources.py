@@ -12,7 +12,7 @@ import pytest
 
 from mada.errors import DataError
 from mada.problems import BENCHMARKS, KNOWN_SETS, Problem, abacus, load_problems
-from mada.problems.known import data_folder, find_file, known_name, local_files, nearest_names
+from mada.problems.known import data_folder, find_file, known_name, local_files
 from mada.problems.sources import parse_sources, read_hub_rows
 
 Write = Callable[..., Path]
@@ -139,12 +139,6 @@ def test_what_goes_wrong_in_a_callable_is_reported_with_its_name(source: str, co
         load_problems(source)
 
 
-@pytest.mark.usefixtures("made_module")
-def test_a_data_error_inside_a_callable_stays_as_it_is() -> None:
-    with pytest.raises(DataError, match=r"^nowhere\.jsonl: no such file"):
-        load_problems("made_problems:nested")
-
-
 def test_an_unknown_source_suggests_the_nearest_name(tmp_path: Path, write: Write) -> None:
     with pytest.raises(DataError, match=r"^mth-500: not a known name, .*; did you mean math-500 or math-train\?"):
         load_problems("mth-500")
@@ -254,12 +248,6 @@ def test_the_known_sets() -> None:
 )
 def test_names_are_recognised_however_they_are_written(written: str, name: str | None) -> None:
     assert known_name(written) == name
-
-
-def test_a_misspelled_name_finds_its_neighbours() -> None:
-    assert nearest_names("mth-500")[0] == "math-500"
-    assert nearest_names("deepscalar") == ["deepscaler"]
-    assert nearest_names("zzz") == []
 
 
 def test_the_folder_argument_beats_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

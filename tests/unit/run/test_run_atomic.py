@@ -44,11 +44,6 @@ def test_a_file_is_made_and_then_replaced(tmp_path: Path) -> None:
     assert names(path.parent) == ["file.txt"]
 
 
-def test_text_that_utf8_cannot_hold_is_written_as_an_escape(tmp_path: Path) -> None:
-    replace_text(tmp_path / "a", "x\ud800y")
-    assert (tmp_path / "a").read_bytes() == b"x\\ud800y"
-
-
 def test_the_block_writes_beside_the_file_which_changes_only_at_its_end(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"old")
@@ -190,13 +185,6 @@ def test_the_content_reaches_the_disk_before_the_name_and_the_name_before_return
     monkeypatch.setattr(Path, "replace", seen_replace)
     replace_bytes(tmp_path / "file", b"new")
     assert steps == ["sync file", "rename", "sync folder"]
-
-
-def test_a_folder_in_the_files_place_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").mkdir()
-    with pytest.raises(RunError, match="Is a directory"):
-        replace_text(tmp_path / "file", "x")
-    assert names(tmp_path) == ["file"]
 
 
 def test_only_the_temporaries_of_killed_processes_are_removed(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 import os
 import platform
 import subprocess
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +38,6 @@ def test_versions_of_what_is_installed_and_nothing_else(monkeypatch: pytest.Monk
     }
 
 
-def test_versions_cover_what_can_change_a_result() -> None:
-    versions = package_versions()
-    assert versions["math-verify"] == metadata.version("math-verify")
-    assert {"torch", "transformers", "peft", "vllm", "ray"} <= set(manifest.PACKAGES)
-
-
 def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "repository").mkdir()
@@ -68,11 +61,6 @@ def test_a_git_that_misbehaves_is_no_failure(tmp_path: Path, monkeypatch: pytest
     program(tmp_path, "git", f"exec {script}" if script.startswith("sleep") else script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(manifest, "_SECONDS", 0.2)
-    assert current_commit() is None
-
-
-def test_no_git_at_all_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
     assert current_commit() is None
 
 

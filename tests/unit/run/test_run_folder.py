@@ -140,12 +140,6 @@ def test_a_path_does_not_lead_out_of_the_folder(folder: Path, parts: tuple[str, 
             run.records("/".join(parts), Reply)
 
 
-def test_a_path_inside_the_folder(folder: Path) -> None:
-    with Run.open(folder, Recipe()) as run:
-        assert run.path("a", "b/c.txt") == folder / "a" / "b" / "c.txt"
-        assert run.path("..a") == folder / "..a"
-
-
 def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Run.open("runs/here", Recipe()) as run:
@@ -182,16 +176,6 @@ def test_a_run_can_be_read_while_it_is_written(folder: Path) -> None:
         assert list(stored.records("replies", Reply)) == [Reply("a")]
         records.append(Reply("b"))
         assert len(stored.records("replies", Reply)) == 2
-
-
-def test_reading_names_the_records_there_are(folder: Path) -> None:
-    with Run.open(folder, Recipe()) as run:
-        with pytest.raises(RunError, match=r"has no records 'x'.*none yet"):
-            Run.read(folder).records("x", Reply)
-        run.records("scores", Score)
-        run.records("replies", Reply)
-    with pytest.raises(RunError, match=r"has no records 'x'.*replies, scores"):
-        Run.read(folder).records("x", Reply)
 
 
 def test_reading_changes_nothing(folder: Path) -> None:
@@ -280,14 +264,6 @@ def test_a_run_that_appears_while_it_is_looked_for_is_a_run(folder: Path, monkey
         assert len(run.manifest.sessions) == 2
 
 
-def test_what_killed_processes_left_is_cleared(folder: Path) -> None:
-    Run.open(folder, Recipe()).close()
-    (folder / "adapters").mkdir()
-    (folder / "adapters" / ".0123456789abcdef.partial").write_bytes(b"x" * 1000)
-    Run.open(folder, Recipe()).close()
-    assert list((folder / "adapters").iterdir()) == []
-
-
 def test_a_file_in_the_folders_place_is_refused(folder: Path) -> None:
     folder.parent.mkdir()
     folder.write_text("x")
@@ -313,16 +289,6 @@ def test_a_folder_without_access_is_refused(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Path, step, fail(errno.EACCES))
     with pytest.raises(RunError, match="cannot be used: Permission denied"):
         Run.open(folder, Recipe())
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(RunError, match="cannot be locked: Permission denied"):
-            Run.open(tmp_path, Recipe())
-    finally:
-        tmp_path.chmod(0o700)
 
 
 def test_a_damaged_manifest_is_refused_and_the_lock_given_back(folder: Path) -> None:
@@ -383,15 +349,6 @@ def test_the_exception_that_ends_a_session_is_noted_and_not_hidden(
     monkeypatch.undo()
     assert caplog.messages[0].startswith(f"closing {folder}: {folder}/manifest.json could not be written")
     assert Run.read(folder).manifest.sessions[1].ended_at is None
-
-
-def test_a_failure_to_close_is_raised_when_nothing_else_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_room() -> None:
-        with Run.open(folder, Recipe()):
-            monkeypatch.setattr(Path, "write_bytes", fail(errno.ENOSPC))
-
-    with pytest.raises(RunError, match="No space left on device"):
-        without_room()
 
 
 def test_a_closed_run_is_not_written(folder: Path) -> None:

@@ -1,6 +1,5 @@
 import errno
 import json
-import logging
 import os
 import resource
 from dataclasses import dataclass
@@ -139,14 +138,6 @@ def test_records_after_the_last_wanted_one_are_dropped(path: Path) -> None:
         records.keep_while(lambda item: True)
 
 
-def test_a_pydantic_model_is_a_record_too(path: Path) -> None:
-    rows = [Row(id=1, share=1 / 3, notes={"x": 2}), Row(id=2)]
-    with Records(path, Row) as records:
-        records.extend(rows)
-    assert list(StoredRecords(path, Row)) == rows
-    assert path.read_text().splitlines()[1] == '{"id":2,"share":0.0,"notes":{}}'
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(items=st.lists(replies, max_size=5))
 def test_any_record_reads_back_equal(path: Path, items: list[Reply]) -> None:
@@ -159,12 +150,6 @@ def test_any_record_reads_back_equal(path: Path, items: list[Reply]) -> None:
 def joined(text: str) -> str:
     """Two halves of a surrogate pair side by side are one character to JSON."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-
-
-def test_half_a_surrogate_pair_reads_back_as_itself(path: Path) -> None:
-    item = Reply("a\ud800b\udfff")
-    assert b'"a\\ud800b\\udfff"' in written(path, item)
-    assert list(StoredRecords(path, Reply)) == [item]
 
 
 def test_a_file_cut_at_any_byte_keeps_exactly_its_complete_lines(path: Path) -> None:
@@ -183,14 +168,6 @@ def test_a_file_cut_at_any_byte_keeps_exactly_its_complete_lines(path: Path) -> 
             assert path.read_bytes() == content[:end]
             records.append(C)
         assert list(StoredRecords(path, Reply)) == [*items[:whole], C]
-
-
-def test_a_dropped_line_is_reported(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path.parent.mkdir()
-    path.write_bytes(LINE_A + b'{"text":')
-    with caplog.at_level(logging.WARNING), Records(path, Reply):
-        pass
-    assert caplog.messages == [f"{path}: dropped 8 bytes of an interrupted record"]
 
 
 @pytest.mark.parametrize("torn", [b"\x00\x00\x00\n", b'{"text":\n', b"\n", b"\xff\n"])
@@ -400,17 +377,6 @@ def test_removing_the_file_under_its_writer_is_noticed(path: Path) -> None:
         records.sync()
     with pytest.raises(RunError, match="was removed"):
         records.close()
-
-
-def test_records_that_are_not_there_are_refused(path: Path) -> None:
-    with pytest.raises(RunError, match="does not exist"):
-        StoredRecords(path, Reply)
-
-
-def test_a_folder_in_the_files_place_is_refused(path: Path) -> None:
-    path.mkdir(parents=True)
-    with pytest.raises(RunError, match="cannot be opened for appending: Is a directory"):
-        Records(path, Reply)
 
 
 def test_records_that_cannot_be_read_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

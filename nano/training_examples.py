@@ -2,11 +2,11 @@
 
 A solution works through an exercise line by line, and a wrong result is carried on. There are two kinds of mistakes:
 
-slips           any result may be off by a little; they are rare and independent, so a vote of several samples mends
-                most of them
+slips           any result may be off by a little; they are rare and independent, so a vote of several samples
+                corrects most of them
 lost carries    a carry or borrow is forgotten, the likelier the larger the last digit that is added or taken away, and
                 with a 9 more often than not: a habit that all samples share, which a vote or a lower temperature
-                hardly mends, but training does
+                hardly corrects, but training does
 
 So the model is right about two times in three. In a debate a line is, with probability TAKE_OVER, taken over from an
 agent that has the same left side, right or wrong, and else worked out: the model knows how to look at others, and not
@@ -29,7 +29,7 @@ LOST_CARRY_ELSE = 0.03
 TAKE_OVER = 0.5
 MOST_CARELESS = 2.0
 CUT_OFF_SHARE = 0.03
-LESSON_LEVELS = {**LEVELS, "one step": Level(steps=(1, 1), numbers=(2, 99), multiplies=0.1)}
+EXAMPLE_LEVELS = {**LEVELS, "one step": Level(steps=(1, 1), numbers=(2, 99), multiplies=0.1)}
 LEVEL_SHARES = {"one step": 0.05, "easy": 0.3, "medium": 0.28, "hard": 0.27, "long": 0.1}
 
 FINAL = "Therefore, the final answer is: $\\boxed{"
@@ -45,7 +45,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class Example:
     """What the model is asked, and a reply to imitate."""
 
     prompt: str
@@ -95,13 +95,13 @@ def written(lines: Sequence[Line]) -> str:
     return f"{steps}{FINAL}{lines[-1].result}{FINAL_END}"
 
 
-def direct_lesson(random: np.random.Generator) -> Lesson:
+def direct_example(random: np.random.Generator) -> Example:
     """Return a question and a solution of it."""
     exercise = _exercise(random)
-    return Lesson(Prompts().ask(in_words(exercise, random)), written(solve(exercise, random)))
+    return Example(Prompts().ask(in_words(exercise, random)), written(solve(exercise, random)))
 
 
-def debate_lesson(random: np.random.Generator) -> Lesson:
+def debate_example(random: np.random.Generator) -> Example:
     """Return a question with other agents' solutions, good and bad, and a solution that looks at them."""
     exercise = _exercise(random)
     question, prompts = in_words(exercise, random), Prompts()
@@ -115,12 +115,12 @@ def debate_lesson(random: np.random.Generator) -> Lesson:
     ]
     reply = solve(exercise, random, peers=seen)
     shared = [prompts.shared(response) for response in responses]
-    return Lesson(prompts.debate_prompt(question, shared), written(reply))
+    return Example(prompts.debate_prompt(question, shared), written(reply))
 
 
 def _exercise(random: np.random.Generator) -> Exercise:
     level = str(random.choice(list(LEVEL_SHARES), p=list(LEVEL_SHARES.values())))
-    return draw_exercise(LESSON_LEVELS[level], random)
+    return draw_exercise(EXAMPLE_LEVELS[level], random)
 
 
 def _response(lines: Sequence[Line], random: np.random.Generator) -> Response:

@@ -1,11 +1,15 @@
-"""The embedded model's lessons: which mistakes they hold and how often, and that they ask as mada does."""
+"""The embedded model's examples: which mistakes they hold and how often, and that they ask as mada does."""
 
 import re
 
 import numpy as np
 import pytest
 
-from lessons import (
+from mada.debate.prompts import CUT_OFF, Prompts
+from mada.grading.extraction import extract_answer
+from mada.problems.abacus import LEVELS, Exercise, Step, draw_exercise
+from mada.seeds import rng
+from training_examples import (
     CUT_OFF_SHARE,
     LEVEL_SHARES,
     LOST_CARRY,
@@ -13,17 +17,13 @@ from lessons import (
     SLIP,
     SLIPS,
     TAKE_OVER,
-    Lesson,
+    Example,
     Line,
-    debate_lesson,
-    direct_lesson,
+    debate_example,
+    direct_example,
     solve,
     written,
 )
-from mada.debate.prompts import CUT_OFF, Prompts
-from mada.grading.extraction import extract_answer
-from mada.problems.abacus import LEVELS, Exercise, Step, draw_exercise
-from mada.seeds import rng
 
 CHAIN = Exercise(47, (Step("+", 38), Step("-", 16), Step("*", 2)))
 LINE = re.compile(r"(-?\d+) ([-+*]) (\d+) = (-?\d+)")
@@ -105,10 +105,6 @@ def test_carries_are_lost_more_often_than_not_where_there_is_a_nine(
     assert errors(start, step)[off] == pytest.approx(expected, abs=spread(expected))
 
 
-def test_the_habit_is_what_no_vote_mends() -> None:
-    assert (1 - SLIP) * LOST_CARRY[9] > 0.5 > SLIP + LOST_CARRY[8]
-
-
 def test_carelessness_multiplies_mistakes() -> None:
     expected = 2 * SLIP + (1 - 2 * SLIP) * 2 * LOST_CARRY_ELSE
 
@@ -131,15 +127,7 @@ def test_a_line_is_taken_over_from_an_equal_left_side_right_or_wrong() -> None:
     assert taken == pytest.approx(TAKE_OVER, abs=spread(TAKE_OVER, len(second)))
 
 
-def test_nothing_is_taken_over_from_another_left_side() -> None:
-    peers = [[Line("47 + 39", 500), Line("47 - 38", 501), Line("38 + 47", 502)], [Line("84 - 16", 503)]]
-
-    assert {solve(CHAIN, rng(0, number), carelessness=0.0, peers=peers) for number in range(100)} == {
-        solve(CHAIN, rng(0), carelessness=0.0)
-    }
-
-
-@pytest.mark.parametrize("make", [direct_lesson, debate_lesson])
+@pytest.mark.parametrize("make", [direct_example, debate_example])
 def test_the_answer_line_gives_the_last_result(make) -> None:
     random = rng(0, "answers")
     for _ in range(300):
@@ -150,28 +138,28 @@ def test_the_answer_line_gives_the_last_result(make) -> None:
         assert [line[0] for line in lines[1:]] == [line[3] for line in lines[:-1]]
 
 
-def test_direct_lessons_ask_as_generators_are_asked() -> None:
-    lesson = direct_lesson(rng(0, "direct"))
-    question = lesson.prompt.removeprefix(Prompts().ask(""))
+def test_direct_examples_ask_as_generators_are_asked() -> None:
+    example = direct_example(rng(0, "direct"))
+    question = example.prompt.removeprefix(Prompts().ask(""))
 
-    assert lesson.prompt == Prompts().ask(question)
-    first = recalculated(lesson.reply)[0]
+    assert example.prompt == Prompts().ask(question)
+    first = recalculated(example.reply)[0]
     assert str(first[0]) in question
     assert str(first[2]) in question
 
 
-def asked_again(lesson: Lesson) -> tuple[str, list[str]]:
-    """Take a debate lesson's prompt apart; returns the question and what was shared."""
-    question, _, _ = lesson.prompt.removeprefix(Prompts().ask("")).partition("\n\n")
-    return question, BLOCK.findall(lesson.prompt)
+def asked_again(example: Example) -> tuple[str, list[str]]:
+    """Take a debate example's prompt apart; returns the question and what was shared."""
+    question, _, _ = example.prompt.removeprefix(Prompts().ask("")).partition("\n\n")
+    return question, BLOCK.findall(example.prompt)
 
 
-def test_debate_lessons_ask_as_critics_are_asked() -> None:
+def test_debate_examples_ask_as_critics_are_asked() -> None:
     random, counts, cut_off = rng(0, "debate"), [0] * 7, 0
     for _ in range(1500):
-        lesson = debate_lesson(random)
-        question, shared = asked_again(lesson)
-        assert lesson.prompt == Prompts().debate_prompt(question, shared)
+        example = debate_example(random)
+        question, shared = asked_again(example)
+        assert example.prompt == Prompts().debate_prompt(question, shared)
         counts[len(shared)] += 1
         for one in shared:
             complete = recalculated(one) and extract_answer(one) if not one.endswith(CUT_OFF) else None
@@ -185,18 +173,11 @@ def test_debate_lessons_ask_as_critics_are_asked() -> None:
     assert cut_off / number == pytest.approx(CUT_OFF_SHARE, abs=spread(CUT_OFF_SHARE, number))
 
 
-def test_a_tenth_of_the_lessons_are_long_chains() -> None:
+def test_a_tenth_of_the_examples_are_long_chains() -> None:
     random, count = rng(0, "levels"), 2000
-    steps = [len(recalculated(direct_lesson(random).reply)) for _ in range(count)]
+    steps = [len(recalculated(direct_example(random).reply)) for _ in range(count)]
 
     assert sum(LEVEL_SHARES.values()) == pytest.approx(1)
     assert LEVEL_SHARES["long"] == 0.1
     assert set(steps) == set(range(1, 9))
     assert sum(one >= 6 for one in steps) / count == pytest.approx(0.1, abs=spread(0.1, count))
-
-
-def test_lessons_depend_on_their_seed_alone() -> None:
-    assert [make(rng(5, "same")) for make in (direct_lesson, debate_lesson)] == [
-        make(rng(5, "same")) for make in (direct_lesson, debate_lesson)
-    ]
-    assert direct_lesson(rng(5, "same")) != direct_lesson(rng(6, "same"))
