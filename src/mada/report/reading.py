@@ -6,10 +6,11 @@ from typing import Self, TypeVar
 
 from mada.evaluation.costs import USAGE, EvaluationCost, Usage, evaluation_cost
 from mada.evaluation.grid import Grid, Omitted
-from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
+from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.sample_cache import SAMPLES, Sample, SampleCounts
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
 from mada.evaluation.summary import Summary, summarize
+from mada.evaluation.transitions import DebateTransitions, debate_transitions
 from mada.run import StoredRecords, StoredRun
 
 CRITIC_EXAMPLES = "critic-examples"
@@ -69,6 +70,14 @@ class Source:
 def run_title(source: Source, sources: Sequence[Source]) -> str:
     """Return the title of one of several runs, and nothing where it is the only one."""
     return source.title if len(sources) > 1 else ""
+
+
+def shown_debates(grid: Grid) -> Iterator[tuple[PlannedSystem, DebateTransitions]]:
+    """Yield the transitions of all shown debates; families are left out, each an average of unlike teams."""
+    for system in grid.plan.shown_systems:
+        # Judges and best-of-n have votes in their rounds too, but no vote is their answer.
+        if system.is_debate and not system.members and (transitions := debate_transitions(grid, system)):
+            yield system, transitions
 
 
 def read_grid(run: StoredRun) -> Grid | None:

@@ -267,14 +267,6 @@ def test_a_sparkline_is_on_the_scale_that_is_given():
     assert sparkline([0.3, 0.3, 0.3], low=0.3, high=0.3, width=9) == "▅▅▅"
 
 
-def test_what_is_no_run_is_refused(make, refused, tmp_path):
-    make()
-    (tmp_path / "file").write_text("")
-    assert refused("show", "gone") == "mada: gone does not exist; give the folder of a run\n"
-    assert refused("show", "file") == "mada: file is a file; a run is a folder with a manifest.json\n"
-    assert refused("show", tmp_path).endswith("so it is not a run; give the folder of a run\n")
-
-
 def test_showing_a_run_loads_nothing_that_draws(make):
     """Figures take a second to load; what `mada show` prints of them is text."""
     make("split", scores=SCORES)

@@ -263,27 +263,6 @@ def test_critics_by_right_generators(source, grid):
     assert (both.debates, both.share, both.accuracy) == (5, 0.625, pytest.approx(0.9))
 
 
-def test_only_shown_debates_have_a_flow(source, grid):
-    plan = grid.plan
-    single, vote, debate = plan.systems
-    hidden = EvaluationPlan.of([single, vote, debate.model_copy(update={"shown": False})], reference="single")
-    alone = source(Grid.of(grid.scores.values(), hidden))
-    assert flow_figure([alone]) is None
-    assert critics_figure([alone]) is None
-
-
-def test_judges_and_families_have_no_flow(source, grid):
-    """A judge has a second round and no vote; a family is the average of debates."""
-    single, vote, debate = grid.plan.systems
-    judge = debate.model_copy(update={"rule": "pick"})
-    judged = EvaluationPlan.of([single, vote, judge], reference="single")
-    assert flow_figure([source(Grid.of(grid.scores.values(), judged), title="judged")]) is None
-    family = PlannedSystem(name="family", title="family", members=("debate",), rounds=2)
-    members = [single, vote, debate.model_copy(update={"shown": False}), family]
-    average = Grid.of(grid.scores.values(), EvaluationPlan.of(members, reference="single"))
-    assert critics_figure([source(average, title="average")]) is None
-
-
 def test_edges_are_symmetric_with_zero_in_the_middle_of_a_bin():
     edges = histogram_edges([0.5, -3.1, 2.0])
     assert len(edges) == BINS + 1

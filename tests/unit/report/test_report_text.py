@@ -197,17 +197,6 @@ def test_one_seed_has_no_standard_error_anywhere(run, plan, scores):
     assert "One seed allows no test over seeds" in text
 
 
-def test_one_system_on_one_benchmark(run, plan, scores):
-    alone = plan.model_copy(update={"systems": plan.systems[:1], "benchmarks": ()})
-    evaluated(
-        run,
-        plan=alone,
-        scores=[one for one in scores if one.system == "single" and one.benchmark == "algebra"],
-        transcripts=[],
-    )
-    assert headings(report_markdown(run)) == ["## Results", "## Costs", "## How it was run"]
-
-
 def test_seeds_that_are_not_finished_are_left_out_and_named(run, plan, scores):
     [missing] = [one for one in scores if (one.system, one.benchmark, one.seed) == ("vote", "algebra", 1)][:1]
     evaluated(run, plan=plan, scores=[one for one in scores if one is not missing], transcripts=[])

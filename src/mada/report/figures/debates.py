@@ -11,7 +11,7 @@ from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
 
-from mada.evaluation.transitions import DebateTransitions, Transitions, debate_transitions
+from mada.evaluation.transitions import DebateTransitions, Transitions
 from mada.report.figures.drawing import (
     BLACK,
     BLUE,
@@ -29,7 +29,7 @@ from mada.report.figures.drawing import (
     wrapped,
 )
 from mada.report.numbers import numbered_titles, share_text
-from mada.report.reading import Source, run_title
+from mada.report.reading import Source, run_title, shown_debates
 
 GAP = 0.07
 """Between the right block and the wrong one, as a share of all questions."""
@@ -91,29 +91,28 @@ class CriticsFigure:
 
 def flow_figure(sources: Sequence[Source]) -> FlowFigure | None:
     """Return the flow of votes of every shown debate; None where nobody debated."""
-    flows = tuple(Flow(run, title, ledger.votes) for run, title, ledger in _ledgers(sources))
+    flows = tuple(Flow(run, title, transitions.votes) for run, title, transitions in _debates(sources))
     return FlowFigure(flows) if flows else None
 
 
 def critics_figure(sources: Sequence[Source]) -> CriticsFigure | None:
     """Return every shown debate by its number of right generators; None where nobody debated."""
     systems: list[RightCounts] = []
-    for run, title, ledger in _ledgers(sources):
+    for run, title, transitions in _debates(sources):
         counts = tuple(
-            RightCount(right, one.count, one.share, one.accuracy, one.vote) for right, one in enumerate(ledger.by_right)
+            RightCount(right, one.count, one.share, one.accuracy, one.vote)
+            for right, one in enumerate(transitions.by_right)
         )
         systems.append(RightCounts(run, title, len(counts) - 1, counts))
     return CriticsFigure(tuple(systems)) if systems else None
 
 
-def _ledgers(sources: Sequence[Source]) -> Iterator[tuple[str, str, DebateTransitions]]:
-    """Yield run, title and ledger of all shown debates; families are left out, each an average of unlike teams."""
+def _debates(sources: Sequence[Source]) -> Iterator[tuple[str, str, DebateTransitions]]:
+    """Yield run, title and transitions of all shown debates."""
     titles = numbered_titles(source.grid.plan for source in sources if source.grid)
     for source, grid in ((source, source.grid) for source in sources if source.grid):
-        for system in grid.plan.shown_systems:
-            # Judges and best-of-n have a ledger of votes too, but no vote is their answer.
-            if system.is_debate and not system.members and (ledger := debate_transitions(grid, system)):
-                yield run_title(source, sources), titles[system.name], ledger
+        for system, transitions in shown_debates(grid):
+            yield run_title(source, sources), titles[system.name], transitions
 
 
 def draw_flow(data: FlowFigure) -> Figure:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mada.evaluation.grid import MEASURES, Grid, ScoreKey, score_key
 from mada.evaluation.scores import TRANSCRIPTS, Score, Transcript
 from mada.evaluation.transitions import AnswerSource as Origin
-from mada.evaluation.transitions import AnswerSources, DebateTransitions, Transitions, debate_transitions
+from mada.evaluation.transitions import AnswerSources, DebateTransitions, Transitions
 from mada.evaluation.transitions import Outcome as RoundOutcome
 from mada.report.document import (
     Block,
@@ -24,7 +24,7 @@ from mada.report.document import (
 from mada.report.figures import figure
 from mada.report.numbers import numbered_titles, share_text
 from mada.report.page.debates import Outcome, outcome_of
-from mada.report.reading import Source
+from mada.report.reading import Source, shown_debates
 
 Titled = Sequence[tuple[str, DebateTransitions]]
 """Titles of debates with their ledgers; every table has a group of rows for each."""
@@ -38,10 +38,7 @@ ORIGINS: dict[Origin, str] = {"majority": "the vote", "minority": "another answe
 def ledger_section(grid: Grid) -> Section | None:
     """Return the ledgers of all shown debates; None without any."""
     titles = numbered_titles([grid.plan])
-    debates = [system for system in grid.plan.shown_systems if system.is_debate and not system.members]
-    ledgers = [
-        (titles[system.name], ledger) for system in debates if (ledger := debate_transitions(grid, system)) is not None
-    ]
+    ledgers = [(titles[system.name], transitions) for system, transitions in shown_debates(grid)]
     if not ledgers:
         return None
     blocks = (
