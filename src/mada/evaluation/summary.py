@@ -1,7 +1,11 @@
-"""From single scores to what a table shows: per system means over seeds, rates, costs, and a comparison (E1–E3).
+"""From single scores to what a report shows: averages, rates and costs per system, and comparisons (E1–E3, B3).
 
-Every benchmark has equal weight in every average, however many problems it has (`grid`). Seeds are the sample: a seed's
-average over benchmarks is one value, and standard errors and tests are over those values.
+Every benchmark has equal weight in every average, however many problems it has (`grid`). Two questions are asked, and
+they differ. *Over seeds*: would other samples on these problems give the same result? Seeds are the sample: a seed's
+average over benchmarks is one value; this is Welch's test (E2). *Over problems*: would other problems of the same kind?
+Problems are the sample, each with all of its seeds, and systems are compared problem by problem. Both sides of a
+comparison have the same measure. Random numbers have a fixed seed: equal scores give equal results. Axes: P problem,
+S seed.
 """
 
 import math
@@ -54,7 +58,7 @@ class Accuracy:
 
     @classmethod
     def of(cls, grid: Grid, system: PlannedSystem, measure: Measure) -> Self:
-        """Sum up a system by a measure."""
+        """Return a system's accuracy by a measure."""
         value = MEASURES[measure]
         averages = grid.seed_averages(system, value)
         reference = grid.plan.reference_system
@@ -112,7 +116,7 @@ class Summary:
 
 
 def summarize(grid: Grid) -> Summary:
-    """Sum up an evaluation whose scores are in their places already, as they are where more is made of them."""
+    """Return what the tables show of an evaluation."""
     summaries = tuple(_summary_of(system, grid) for system in grid.plan.systems if system.shown)
     counts = {benchmark: len(problems) for benchmark, problems in grid.problems.items()}
     return Summary(summaries, grid.plan, counts, grid.seeds)

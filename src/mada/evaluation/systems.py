@@ -1,9 +1,10 @@
-"""The kinds of systems, each a function from who sits in it to its description (see `plan` for the table of shapes)."""
+"""Kinds of systems and the ablations of a team, as functions that return descriptions (see `plan` for the shapes)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
 from mada.evaluation.plan import Match, PlannedSystem
+from mada.text import counted
 
 
 def single_agents(name: str, title: str, agents: Sequence[str]) -> PlannedSystem:
@@ -74,7 +75,10 @@ def debate_system(
 def ablations_of(
     generators: Sequence[str], critics: Sequence[str], *, rounds: int, no_counterfactual: Sequence[str] = ()
 ) -> Iterator[PlannedSystem]:
-    """Yield the ablations of a team, each family followed by its members.
+    """Yield the ablations of a team (E4), each family followed by its members.
+
+    Smaller teams are averaged over every combination of agents, homogeneous ones over every generator and critic. A
+    generator's sample has the number of its own seat everywhere, so all of them reuse the team's answers.
 
     `no_counterfactual` names critics trained on the same data with GRPO's advantage (A3), where there are any.
     """
@@ -82,14 +86,13 @@ def ablations_of(
         title = "1 round, generators alone" if count == 1 else f"{count} rounds"
         yield debate_system(f"rounds-{count}", title, generators, critics=critics, rounds=count)
     for size in range(1, max(len(generators), len(critics))):
-        chosen = list(
-            product(_choices(generators, min(size, len(generators))), _choices(critics, min(size, len(critics))))
-        )
+        name, sizes = f"agents-{size}+{size}", (min(size, len(generators)), min(size, len(critics)))
         members = [
-            _member(f"agents-{size}+{size}", generators, critics, own, others, rounds=rounds) for own, others in chosen
+            _member(name, generators, critics, own, others, rounds=rounds)
+            for own in combinations(range(len(generators)), sizes[0])
+            for others in combinations(range(len(critics)), sizes[1])
         ]
-        agents = f"{_counted(min(size, len(generators)), 'generator')} + {_counted(min(size, len(critics)), 'critic')}"
-        yield from _family(f"agents-{size}+{size}", agents, members)
+        yield from _family(name, f"{counted(sizes[0], 'generator')} + {counted(sizes[1], 'critic')}", members)
     pairs = product(range(len(generators)), range(len(critics)))
     members = [
         _member("homogeneous", generators, critics, (own,) * len(generators), (other,) * len(critics), rounds=rounds)
@@ -111,11 +114,11 @@ def _member(
     *,
     rounds: int,
 ) -> PlannedSystem:
-    """Seat agents by their places in the team; repeated ones draw samples of their own."""
-    places = [*dict.fromkeys(own)], [*dict.fromkeys(others)]
-    name = f"{family}/g{'.'.join(str(place + 1) for place in places[0])}-c{'.'.join(str(p + 1) for p in places[1])}"
+    """Return a system of the team's agents with these indices; repeated agents draw different samples."""
+    numbers = [".".join(str(index + 1) for index in dict.fromkeys(indices)) for indices in (own, others)]
+    name = f"{family}/g{numbers[0]}-c{numbers[1]}"
     system = debate_system(
-        name, name, [generators[place] for place in own], critics=[critics[place] for place in others], rounds=rounds
+        name, name, [generators[index] for index in own], critics=[critics[index] for index in others], rounds=rounds
     )
     # Alone in all seats, a generator still says first what it says in the team.
     draws = own if len(set(own)) == len(own) else range(len(own))
@@ -125,11 +128,3 @@ def _member(
 def _family(name: str, title: str, members: Sequence[PlannedSystem]) -> Iterator[PlannedSystem]:
     yield PlannedSystem(name=name, title=title, members=tuple(member.name for member in members))
     yield from members
-
-
-def _choices(agents: Sequence[str], size: int) -> list[tuple[int, ...]]:
-    return list(combinations(range(len(agents)), size))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

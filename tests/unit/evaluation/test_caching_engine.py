@@ -31,28 +31,6 @@ def test_equal_requests_are_sampled_once_whether_together_or_later():
     assert (engine.asked, engine.sampled) == (8, 2)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        ("b", [1, 2], SAMPLING, 1),
-        (None, [1, 2], SAMPLING, 1),
-        ("a", [1, 3], SAMPLING, 1),
-        ("a", [1, 2], Sampling(max_tokens=8, seed=4), 1),
-        ("a", [1, 2], SAMPLING, 2),
-    ],
-)
-def test_requests_that_differ_anywhere_are_not_shared(other):
-    async def ask():
-        engine = CachingEngine(ScriptedEngine(spelled))
-        await engine.sample("a", [1, 2], SAMPLING)
-        agent, ids, sampling, n = other
-        await engine.sample(agent, ids, sampling, n=n)
-        return engine
-
-    engine = asyncio.run(ask())
-    assert engine.sampled == engine.asked == 1 + other[3]
-
-
 def test_a_caller_cannot_change_what_the_next_one_gets():
     async def ask():
         engine = CachingEngine(ScriptedEngine(spelled))

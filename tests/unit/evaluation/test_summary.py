@@ -5,7 +5,6 @@ import math
 import pytest
 
 from factories import make_score
-from mada.errors import EvaluationError
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.statistics import Estimate, welch
@@ -145,9 +144,3 @@ def test_only_what_debates_can_improve_or_damage(rule):
     # One member that does not debate leaves its family without either.
     plan = EvaluationPlan(systems=(BASE, DEBATE, family(BASE, DEBATE)), reference="base")
     assert [one.damages for one in summarize(Grid.of(scores, plan)).systems] == [None, pytest.approx(0.125), None]
-
-
-def test_scores_are_put_in_their_places_first():
-    assert summarize(Grid.of(tiny(), PLAN)) == summarize(Grid.of(tiny(), PLAN))
-    with pytest.raises(EvaluationError, match="1 of the 6 scores of 'base' are missing"):
-        summarize(Grid.of(tiny()[1:], PLAN))

@@ -39,22 +39,6 @@ def records(tmp_path, clock):
         yield opened
 
 
-def test_stretches_are_recorded_when_they_are_long_enough(clock, records):
-    meter = UsageMeter(records, lambda: clock.reading)
-    meter.record()
-    clock.work(1.5, busy=1.0, completions=4, generated=30, prompt=200)
-    meter.record()
-    assert list(records) == []
-    clock.work(0.75, busy=0.5, completions=1, generated=5, prompt=20)
-    meter.record()
-    # What was done before the meter was made is nobody's, and the two pieces are one stretch.
-    first = Usage(2.25, 1.5, "cpu", 0, completions=5, generated_tokens=35, prompt_tokens=220)
-    assert list(records) == [first]
-    clock.work(12, busy=3.0, completions=2, generated=8, prompt=60)
-    meter.record()
-    assert list(records) == [first, Usage(12.0, 3.0, "cpu", 0, 2, 8, 60)]
-
-
 def test_the_last_stretch_is_recorded_however_short(clock, records):
     meter = UsageMeter(records, lambda: clock.reading)
     clock.work(0.25, busy=0.125, completions=1, generated=5, prompt=20)
