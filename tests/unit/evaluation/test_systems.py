@@ -1,14 +1,16 @@
-"""Kinds of systems, each as the table of shapes in `plan` says, and who shares samples with whom."""
+"""Kinds of systems and the ablations of a team, and who shares samples with whom."""
 
 import asyncio
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mada.debate.transcript import Response, Turn
-from mada.evaluation.plan import PlannedSystem
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.queue import run_system
-from mada.evaluation.systems import best_of_n, debate_system, llm_judge, majority_vote, single_agents
+from mada.evaluation.systems import ablations_of, best_of_n, debate_system, llm_judge, majority_vote, single_agents
 from mada.seeds import seed_for
 
 
@@ -102,3 +104,133 @@ def test_systems_with_the_same_agents_in_the_same_seats_share_samples():
     assert len({*debate["g"], *debate["c"]}) == 5
     member = PlannedSystem(name="s", title="S", generators=("g",), draws=(1,))
     assert run(member)[1]["g"] == three["g"][1:2]
+
+
+G = ("g1", "g2", "g3")
+C = ("c1", "c2", "c3")
+
+
+def of(generators, critics, *, rounds=2, **others):
+    return {one.name: one for one in ablations_of(generators, critics, rounds=rounds, **others)}
+
+
+def families(systems):
+    return {system.name: (system.title, len(system.members)) for system in systems.values() if system.members}
+
+
+def test_the_papers_team():
+    systems = of(G, C, no_counterfactual=("n1", "n2", "n3"))
+    assert [name for name, system in systems.items() if system.shown] == [
+        "rounds-1",
+        "rounds-3",
+        "agents-1+1",
+        "agents-2+2",
+        "homogeneous",
+        "no-counterfactual",
+    ]
+    assert families(systems) == {
+        "agents-1+1": ("1 generator + 1 critic", 9),
+        "agents-2+2": ("2 generators + 2 critics", 9),
+        "homogeneous": ("homogeneous", 9),
+    }
+    assert len(systems) == 3 + 3 * (1 + 9)
+    first, third = systems["rounds-1"], systems["rounds-3"]
+    assert (first.title, first.generators, first.critics, first.rounds) == ("1 round, generators alone", G, (), 1)
+    assert (third.title, third.generators, third.critics, third.rounds) == ("3 rounds", G, C, 3)
+    other = systems["no-counterfactual"]
+    assert (other.generators, other.critics, other.rounds) == (G, ("n1", "n2", "n3"), 2)
+    assert "no-counterfactual" not in of(G, C)
+
+
+def test_members_stand_behind_their_family_and_have_no_row_of_their_own():
+    systems = list(ablations_of(G, C, rounds=2))
+    for place, family in enumerate(systems):
+        members = systems[place + 1 : place + 1 + len(family.members)]
+        assert family.members == tuple(member.name for member in members)
+        assert not any(member.shown for member in members)
+    EvaluationPlan.of(systems, reference="rounds-1")
+
+
+def test_teams_of_one_generator_and_one_critic():
+    systems = of(G, C)
+    assert systems["agents-1+1"].members == (
+        *("agents-1+1/g1-c1", "agents-1+1/g1-c2", "agents-1+1/g1-c3"),
+        *("agents-1+1/g2-c1", "agents-1+1/g2-c2", "agents-1+1/g2-c3"),
+        *("agents-1+1/g3-c1", "agents-1+1/g3-c2", "agents-1+1/g3-c3"),
+    )
+    member = systems["agents-1+1/g2-c3"]
+    # Alone, generator 2 still says what it says in its seat of the team.
+    assert (member.generators, member.draws, member.critics, member.rounds) == (("g2",), (1,), ("c3",), 2)
+
+
+def test_teams_of_two_leave_out_one_generator_and_one_critic():
+    systems = of(G, C)
+    members = [systems[name] for name in systems["agents-2+2"].members]
+    assert {member.generators: member.draws for member in members} == {
+        ("g1", "g2"): (0, 1),
+        ("g1", "g3"): (0, 2),
+        ("g2", "g3"): (1, 2),
+    }
+    assert {member.critics for member in members} == {("c1", "c2"), ("c1", "c3"), ("c2", "c3")}
+    assert systems["agents-2+2/g1.3-c2.3"].critics == ("c2", "c3")
+
+
+def test_homogeneous_teams_have_one_agent_in_all_seats_of_a_role():
+    systems = of(G, C)
+    member = systems["homogeneous/g2-c3"]
+    assert (member.generators, member.critics) == (("g2",) * 3, ("c3",) * 3)
+    # Three samples of its own, among them the one that it says in the team.
+    assert member.draws == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "names"),
+    [
+        (1, ["rounds-2", "rounds-3"]),
+        (2, ["rounds-1", "rounds-3"]),
+        (3, ["rounds-1", "rounds-2", "rounds-4"]),
+        (5, ["rounds-1", "rounds-2", "rounds-3", "rounds-6"]),
+    ],
+)
+def test_fewer_and_more_rounds_than_the_team_has(rounds, names):
+    systems = of(G, C, rounds=rounds)
+    assert [name for name in systems if name.startswith("rounds")] == names
+    assert {systems[name].rounds for name in systems["homogeneous"].members} == {rounds}
+
+
+def test_a_team_of_two_and_two():
+    systems = of(G[:2], C[:2])
+    assert families(systems) == {"agents-1+1": ("1 generator + 1 critic", 4), "homogeneous": ("homogeneous", 4)}
+    assert systems["homogeneous/g1-c2"].generators == ("g1", "g1")
+
+
+def test_an_uneven_team_has_as_many_of_each_as_there_are():
+    systems = of(G, C[:1])
+    assert [title for title, _ in families(systems).values()] == [
+        "1 generator + 1 critic",
+        "2 generators + 1 critic",
+        "homogeneous",
+    ]
+    one, two, homogeneous = (systems[name] for name in families(systems))
+    assert {systems[name].generators for name in one.members} == {("g1",), ("g2",), ("g3",)}
+    assert {systems[name].generators for name in two.members} == {("g1", "g2"), ("g1", "g3"), ("g2", "g3")}
+    assert {systems[name].generators for name in homogeneous.members} == {(name,) * 3 for name in G}
+    assert {system.critics for system in systems.values() if system.rounds > 1} == {("c1",)}
+    assert [len(family.members) for family in (one, two, homogeneous)] == [3, 3, 3]
+
+
+@given(generators=st.integers(1, 4), critics=st.integers(1, 4), rounds=st.integers(2, 4))
+def test_any_team_makes_a_plan_whose_members_draw_from_the_teams_samples(generators, critics, rounds):
+    names = [f"g{number}" for number in range(generators)], [f"c{number}" for number in range(critics)]
+    team = debate_system("team", "Team", names[0], critics=names[1], rounds=rounds)
+    plan = EvaluationPlan.of([team, *ablations_of(*names, rounds=rounds)], reference="team")
+    for system in plan.evaluated_systems[1:]:
+        if system.shown:
+            continue
+        assert system.draws is not None
+        assert len(system.draws) == len(system.generators) <= generators
+        assert len(set(system.draws)) == len(system.draws), "no sample counts twice"
+        own = {(names[0][draw], draw) for draw in range(generators)}
+        assert {*zip(system.generators, system.draws, strict=True)} & own, "something of the team's is used again"
+    several = {system.generators for system in plan.evaluated_systems if len({*system.generators}) > 1}
+    assert all(list(seats) == sorted(seats) for seats in several)

@@ -16,7 +16,7 @@ import pytest
 
 from mada.evaluation.statistics import Comparison, Estimate, gain_per_parameter, holm, welch_from_moments
 
-PAPER = json.loads((Path(__file__).parents[3] / "fixtures" / "paper" / "tables.json").read_text(encoding="utf-8"))
+PAPER = json.loads((Path(__file__).parents[2] / "fixtures" / "paper" / "tables.json").read_text(encoding="utf-8"))
 SEEDS = 10
 # Points per range. Ends alone would not do: the degrees of freedom move with the standard errors, and p with them.
 GRID = 11
