@@ -9,7 +9,7 @@ The generators take turns, and who begins changes from question to question. How
 average, from systems of a fixed size; each question gets the number of samples with which what is expected so far comes
 closest to what is allowed so far, and at least one. What was really spent shows block by block: the first block is a
 pilot, then each has half of the questions that are left, and shares out what remains of the budget. Sizes depend on
-whole earlier blocks alone, so no order of finishing and no interruption changes them.
+complete earlier blocks alone, so no order of finishing and no interruption changes them.
 
 Whoever speaks after the samples, a judge, takes its turn out of the budget: in the pilot it is taken to cost as much as
 a sample, and then as much as it did before.

@@ -1,4 +1,4 @@
-"""What systems cost: tokens, calls, parameters, time and money, per question and for the whole evaluation (E3, B1).
+"""What systems cost: tokens, calls, parameters, time and money, per question and for the complete evaluation (E3, B1).
 
 Tokens and calls are counted for each question. Time is not: systems share samples and batches, so no clock can tell one
 system's seconds from another's. A system's time is an *attribution*: the evaluation's seconds per sampled token, times
@@ -199,7 +199,7 @@ def evaluation_cost(
 
 
 def _round_costs(grid: Grid, system: PlannedSystem) -> tuple[RoundCost, ...]:
-    """Return the costs of every round; of a family, a round that a member does not hold costs that member nothing."""
+    """Return the costs of every round; in a family, a round that a member does not have costs that member nothing."""
     calls = grid.averages(system, lambda score: dict(enumerate(map(len, score.tokens), start=1)))
     generated = grid.averages(system, lambda score: dict(enumerate(map(sum, score.tokens), start=1)))
     prompts = grid.averages(system, lambda score: dict(enumerate(map(sum, score.prompts), start=1)))

@@ -7,7 +7,7 @@
 | a weighted vote of k | k | – | 1 | weigh |
 | a judge among k answers | k | 1, with the judge's prompt | 2 | pick |
 | best of n by critics | n | M | 2 | pick |
-| a debate; with trained seats, MADA | N | M | 2 or more | vote |
+| a debate; with trained agents, MADA | N | M | 2 or more | vote |
 
 Every system has one answer, its *verdict*, and the answers of its last round one by one, whose share of right ones is
 its *mean* (the paper's measure, I2).
@@ -34,11 +34,11 @@ Match = Literal["tokens", "cost"]
 
 
 class PlannedSystem(BaseModel):
-    """A system before its models are loaded, and after they are gone. `name` is for records, `title` for people.
+    """The description of a system. `name` is for records, `title` for people.
 
-    `generators` and `critics` name agents, one per seat. `draws` numbers the generators' samples: systems that seat an
-    agent with the same number share what it says; by default a seat's number is its place. `parameters` are those
-    that training this system's agents changed, where that is known.
+    `generators` and `critics` name agents; a name may occur several times. `draws` numbers the generators' samples:
+    systems that give an agent the same number share its sample; by default it is the index. `parameters` are those that
+    training this system's agents changed, where that is known.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -51,9 +51,9 @@ class PlannedSystem(BaseModel):
     rounds: int = Field(default=1, ge=1)
     rule: Rule = "vote"
     matched_to: str | None = None
-    """The system that this one may spend as much as; its generators then take turns until that is used up."""
+    """The system whose budget this one has; its generators then take turns until that is spent."""
     match: Match = "tokens"
-    """What of the other system's is matched."""
+    """Which budget of the other system is matched."""
     members: tuple[str, ...] = ()
     """The systems that a family is the average of."""
     shown: bool = True
@@ -67,25 +67,26 @@ class PlannedSystem(BaseModel):
 
     @property
     def agents(self) -> frozenset[str]:
-        """Everybody who has a seat."""
+        """All agents that answer."""
         return frozenset((*self.generators, *(self.critics if self.rounds > 1 else ())))
 
     def with_generators(self, count: int, *, start: int = 0) -> Self:
-        """Return the system with so many generators, who take turns; the one in seat `start` begins.
+        """Return the system with so many generators, who take turns; generator `start` begins.
 
-        Each sample has its own number, and whoever begins, a generator's first sample has the number of its own seat:
-        so the samples are those of other systems that seat it there.
+        Each sample has its own number. Whoever begins, a generator's first sample has the number of its index, so it is
+        the one that other systems with this generator at this index use.
         """
         size = len(self.generators)
-        places = [(start + turn) % size for turn in range(count)]
-        draws = tuple(place + size * (turn // size) for turn, place in enumerate(places))
-        return self.model_copy(update={"generators": tuple(self.generators[place] for place in places), "draws": draws})
+        indices = [(start + turn) % size for turn in range(count)]
+        draws = tuple(index + size * (turn // size) for turn, index in enumerate(indices))
+        generators = tuple(self.generators[index] for index in indices)
+        return self.model_copy(update={"generators": generators, "draws": draws})
 
     @model_validator(mode="after")
-    def _has_seats(self) -> Self:
+    def _has_agents(self) -> Self:
         if self.members:
             if self.generators or self.critics or self.matched_to:
-                raise ValueError(f"{self.name!r} is a family of others, so it has no seats of its own")
+                raise ValueError(f"{self.name!r} is a family of others, so it has no agents of its own")
         elif not self.generators:
             raise ValueError(f"{self.name!r} has no generators; somebody has to answer")
         if self.rounds > 1 and not self.critics and not self.members:
@@ -125,7 +126,7 @@ class EvaluationPlan(BaseModel):
                 if other not in by_name:
                     raise ValueError(f"{system.name!r} needs the system {other!r}, which is not in this evaluation")
                 if by_name[other].members or by_name[other].matched_to:
-                    raise ValueError(f"{system.name!r} needs {other!r} to have seats of its own, and a fixed number")
+                    raise ValueError(f"{system.name!r} needs {other!r} to have agents of its own, and a fixed number")
         fixed = {agent for system in self.systems if not system.matched_to for agent in system.generators}
         for system in self.systems:
             if system.matched_to and not fixed.issuperset(system.generators):
@@ -147,7 +148,7 @@ class EvaluationPlan(BaseModel):
         benchmarks: Sequence[str] = (),
         prompt_price: float | None = None,
     ) -> Self:
-        """Return the plan for these systems, or say why they make none."""
+        """Return the plan for these systems; an `EvaluationError` says why they make none."""
         try:
             return cls(
                 systems=tuple(systems), reference=reference, benchmarks=tuple(benchmarks), prompt_price=prompt_price
@@ -186,7 +187,7 @@ class EvaluationPlan(BaseModel):
         ]
 
     def restricted_to(self, names: Collection[str]) -> Self:
-        """Return the plan with these systems alone, the reference among them, and the families that are whole."""
+        """Return the plan with these systems alone, the reference among them, and the complete families."""
         kept = [one for one in self.systems if set(one.members or [one.name]).issubset(names)]
         return self.model_copy(update={"systems": tuple(kept)})
 

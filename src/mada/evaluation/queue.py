@@ -211,8 +211,8 @@ class _FaultTolerantAgent:
 async def run_system(system: PlannedSystem, question: str, *, agent_named: AgentNamed, seed: int) -> Debate:
     """Return the debate of a system's agents about a question; the verdict is left to its rule.
 
-    A sample's seed depends on the round and the seat, or the number of the draw, not on the system: systems with the
-    same agent in the same seat share its samples.
+    A sample's seed depends on the round and the agent's index, or the number of its draw, not on the system: systems
+    with the same agent at the same index share its samples.
     """
     return await run_debate(
         question,

@@ -267,7 +267,7 @@ class SampleStore:
 
 
 class ModelSamples:
-    """What a store holds of one model with its adapters: a `SampleCache` for a `CachingEngine`."""
+    """The stored samples of one model with its adapters: a `SampleCache` for a `CachingEngine`."""
 
     def __init__(self, store: SampleStore, fingerprints: Mapping[str | None, str]) -> None:
         self._store, self._fingerprints = store, fingerprints
@@ -302,7 +302,7 @@ def _unpacked(kind: Literal["I", "f"], text: str) -> "array[int] | array[float]"
 
 
 def _complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield every line that ends, damaged or not, with the place where it begins."""
+    """Yield every line that ends, damaged or not, with the offset where it begins."""
     start = 0
     with path.open("rb") as file:
         for line in file:

@@ -146,7 +146,7 @@ class Score:
 
     @property
     def rounds(self) -> int:
-        """How many rounds were held."""
+        """The number of rounds."""
         return len(self.correct)
 
     @property
@@ -165,12 +165,12 @@ class Score:
 
     @property
     def generated_tokens(self) -> int:
-        """Tokens sampled over the whole protocol."""
+        """Tokens sampled in the complete debate."""
         return sum(map(sum, self.tokens))
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens read over the whole protocol."""
+        """Tokens read in the complete debate."""
         return sum(map(sum, self.prompts))
 
     @property

@@ -23,7 +23,7 @@ def majority_vote(
     weighted: bool = False,
 ) -> PlannedSystem:
     """Self-consistency: a vote over samples of agents who take turns, so many or as many as another's budget allows."""
-    seated = PlannedSystem(
+    system = PlannedSystem(
         name=name,
         title=title,
         generators=tuple(agents),
@@ -31,7 +31,7 @@ def majority_vote(
         matched_to=matched_to,
         match=match,
     )
-    return seated if matched_to else seated.with_generators(samples or len(agents))
+    return system if matched_to else system.with_generators(samples or len(agents))
 
 
 def llm_judge(
@@ -78,7 +78,7 @@ def ablations_of(
     """Yield the ablations of a team (E4), each family followed by its members.
 
     Smaller teams are averaged over every combination of agents, homogeneous ones over every generator and critic. A
-    generator's sample has the number of its own seat everywhere, so all of them reuse the team's answers.
+    generator's sample has the number of its index everywhere, so all of them reuse the team's answers.
 
     `no_counterfactual` names critics trained on the same data with GRPO's advantage (A3), where there are any.
     """
@@ -120,7 +120,7 @@ def _member(
     system = debate_system(
         name, name, [generators[index] for index in own], critics=[critics[index] for index in others], rounds=rounds
     )
-    # Alone in all seats, a generator still says first what it says in the team.
+    # A generator that answers for all still has its sample of the team first.
     draws = own if len(set(own)) == len(own) else range(len(own))
     return system.model_copy(update={"draws": tuple(draws), "shown": False})
 

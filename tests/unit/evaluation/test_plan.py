@@ -112,8 +112,8 @@ def test_a_matched_system_lets_its_generators_take_turns():
     [
         ({}, "no generators"),
         ({"generators": ("g1",), "rounds": 2}, "2 rounds and no critics"),
-        ({"generators": ("g1",), "members": ("single",)}, "no seats of its own"),
-        ({"members": ("single",), "matched_to": "debate"}, "no seats of its own"),
+        ({"generators": ("g1",), "members": ("single",)}, "no agents of its own"),
+        ({"members": ("single",), "matched_to": "debate"}, "no agents of its own"),
     ],
 )
 def test_systems_that_nobody_can_hold(fields, complaint):
@@ -132,7 +132,7 @@ def test_systems_that_nobody_can_hold(fields, complaint):
         (
             [*SYSTEMS, FAMILY.model_copy(update={"name": "more", "members": ("matched",)})],
             "single",
-            "'more' needs 'matched' to have seats of its own, and a fixed number",
+            "'more' needs 'matched' to have agents of its own, and a fixed number",
         ),
         ([SINGLE.model_copy(update={"shown": False})], "single", "'single' is not shown"),
     ],

@@ -179,7 +179,7 @@ def test_a_system_cannot_be_matched_to_one_that_is_matched_itself():
         {"kind": "vote", "agents": ["base"], "matched_to": "single"},
         {"kind": "vote", "name": "chain", "agents": ["base"], "matched_to": "vote"},
     ]
-    with pytest.raises(EvaluationError, match="'chain' needs 'vote' to have seats of its own, and a fixed number"):
+    with pytest.raises(EvaluationError, match="'chain' needs 'vote' to have agents of its own"):
         evaluation_of_file(recipe(systems))
 
 
