@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 from workload import AGENTS, SHAPE, VOCABULARY, Results, random_model
 
-from mada.learning.learner import CreditedCompletion, Learner
+from mada.learning.batches import CreditedCompletion
+from mada.learning.learner import Learner
 from mada.models.adapters import AdapterStack, Lora
 from mada.recipe.schema import TrainingSettings
 

@@ -34,7 +34,7 @@ from grpo_task import (
 from workload import AGENTS, CONTEXT
 
 if TYPE_CHECKING:
-    from mada.learning.learner import UpdateReport
+    from mada.learning.passes import UpdateReport
     from mada.models.engines import Completion, Engine
 
 PEAK = 989e12  # dense bf16 of an H200, by the vendor's datasheet

@@ -6,7 +6,8 @@ import random
 import pytest
 import torch
 
-from mada.learning.learner import CreditedCompletion, Learner
+from mada.learning.batches import CreditedCompletion
+from mada.learning.learner import Learner
 from mada.learning.loss import token_log_probs
 from mada.recipe.schema import TrainingSettings
 

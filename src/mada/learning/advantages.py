@@ -130,10 +130,10 @@ def credit_groups(groups: Sequence[Group], credit: Credit, *, truncated: Truncat
     ]
 
 
-def refuse_uncreditable(prompts: Sequence[TrainingPrompt], credit: Credit) -> None:
-    """Raise when these prompts cannot be credited: a rehearsal with blank rewards, before anything is sampled."""
+def check_credit(prompts: Sequence[TrainingPrompt], credit: Credit) -> None:
+    """Raise when these prompts cannot be credited: tried with zero rewards, before anything is sampled."""
     if credit.advantage not in ADVANTAGES:
-        raise LearningError(f"there is no advantage {credit.advantage!r}; choose one of {', '.join(ADVANTAGES)}")
+        raise LearningError(f"unknown advantage {credit.advantage!r}; choose from {', '.join(ADVANTAGES)}")
     try:
         _advantages([[0.0]] * len(prompts), prompts, credit=credit)
     except ValueError as error:

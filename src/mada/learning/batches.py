@@ -1,4 +1,4 @@
-"""Completions to learn from, cut into micro-batches. Axes: B completion, L place in the padded sequence.
+"""Completions to learn from, cut into micro-batches. Axes: B completion, L position in the padded sequence.
 
 A micro-batch is one forward and backward pass. Its size is its tokens, padding included, which is what its memory
 follows. Rows are padded on the right: a causal model's real tokens never see what comes after them, so no attention
@@ -58,7 +58,7 @@ class MicroBatch:
     """Rows that pass through the model together, in agent order."""
 
     completions: tuple[CreditedCompletion, ...]
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     """Where each row stands among the completions that were cut."""
     shares_prompts: bool = False
     """Whether each prompt is passed once for all rows of an agent that continue it."""
@@ -87,16 +87,16 @@ class MicroBatch:
 
     def prompts(self) -> tuple[list[tuple[str, tuple[int, ...]]], list[int]]:
         """Return the different prompts with their agents, in agent order, and which of them each row continues."""
-        place_of: dict[tuple[str, tuple[int, ...]], int] = {}
+        index_of: dict[tuple[str, tuple[int, ...]], int] = {}
         for completion in self.completions:
-            place_of.setdefault((completion.agent, completion.prompt_ids), len(place_of))
-        return list(place_of), [place_of[one.agent, one.prompt_ids] for one in self.completions]
+            index_of.setdefault((completion.agent, completion.prompt_ids), len(index_of))
+        return list(index_of), [index_of[one.agent, one.prompt_ids] for one in self.completions]
 
     def padded_ids(self) -> Tensor:
         """Return the rows' tokens as [B, L], padded on the right with an arbitrary token."""
         return padded([completion.prompt_ids + completion.completion_ids for completion in self.completions])
 
-    def completion_places(self) -> Tensor:
+    def completion_positions(self) -> Tensor:
         """Return where the completions' tokens stand in the flattened `padded_ids`, row after row."""
         starts = (row * self.width + len(completion.prompt_ids) for row, completion in enumerate(self.completions))
         return torch.cat(
@@ -107,8 +107,8 @@ class MicroBatch:
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
     """Return rows of tokens as one tensor, padded on the right with an arbitrary token."""
     ids = torch.zeros(len(rows), max(len(row) for row in rows), dtype=torch.long)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = torch.tensor(row, dtype=torch.long)
     return ids
 
 
@@ -119,24 +119,26 @@ def micro_batches(
 
     With `share_prompts` groups are kept together and their prompts passed once, if that saves enough tokens.
     """
-    place_of = {agent: place for place, agent in enumerate(agents)}
+    index_of = {agent: index for index, agent in enumerate(agents)}
 
-    def in_agent_order(places: Iterable[int]) -> list[int]:
-        return sorted(places, key=lambda place: (place_of[completions[place].agent], -completions[place].length, place))
+    def in_agent_order(indices: Iterable[int]) -> list[int]:
+        return sorted(
+            indices, key=lambda index: (index_of[completions[index].agent], -completions[index].length, index)
+        )
 
-    def made(cut: Sequence[Sequence[int]], *, shares_prompts: bool) -> list[MicroBatch]:
-        ordered = [in_agent_order(places) for places in cut]
+    def batches(cut: Sequence[Sequence[int]], *, shares_prompts: bool) -> list[MicroBatch]:
+        ordered = [in_agent_order(indices) for indices in cut]
         return [
-            MicroBatch(tuple(completions[place] for place in places), tuple(places), shares_prompts)
-            for places in ordered
+            MicroBatch(tuple(completions[index] for index in indices), tuple(indices), shares_prompts)
+            for indices in ordered
         ]
 
-    by_row = made(_cut_rows(completions, in_agent_order, max_tokens), shares_prompts=False)
+    by_row = batches(_cut_rows(completions, in_agent_order, max_tokens), shares_prompts=False)
     if not share_prompts:
         return by_row
-    by_group = made(_cut_groups(completions, max_tokens), shares_prompts=True)
-    whole, shared = (sum(batch.size for batch in batches) for batches in (by_row, by_group))
-    return by_group if shared <= (1 - SHARE_FROM) * whole and by_row else by_row
+    by_group = batches(_cut_groups(completions, max_tokens), shares_prompts=True)
+    row_tokens, group_tokens = (sum(batch.size for batch in cut) for cut in (by_row, by_group))
+    return by_group if group_tokens <= (1 - SHARE_FROM) * row_tokens and by_row else by_row
 
 
 def padding_share(batches: Sequence[MicroBatch]) -> float:
@@ -151,42 +153,42 @@ def _cut_rows(
     """Put sequences of similar length together, so that padding is small.
 
     Where it costs no padding, a micro-batch has equally many rows of each agent, which adapted layers compute as plain
-    blocks (see `Routing`). That is nice to have with few agents: with three, padding costs more than rows by gate do.
+    blocks (see `Routing`). With few agents padding would cost more than routing row by row.
     """
-    longest_first = sorted(range(len(completions)), key=lambda place: (-completions[place].length, place))
-    by_agent = groupby(in_agent_order(longest_first), key=lambda place: completions[place].agent)
+    longest_first = sorted(range(len(completions)), key=lambda index: (-completions[index].length, index))
+    by_agent = groupby(in_agent_order(longest_first), key=lambda index: completions[index].agent)
     # One row of each agent that has any left: first everybody's longest, then everybody's second, and so on.
     tiers = [
-        [place for place in tier if place is not None]
-        for tier in zip_longest(*(list(places) for _, places in by_agent))
+        [index for index in tier if index is not None]
+        for tier in zip_longest(*(list(indices) for _, indices in by_agent))
     ]
 
-    def size(places: Sequence[int]) -> int:
-        return _row_size([completions[place] for place in places])
+    def size(indices: Sequence[int]) -> int:
+        return _row_size([completions[index] for index in indices])
 
     even = _cut(tiers, size, max_tokens)
-    tight = _cut([[place] for place in longest_first], size, max_tokens)
+    tight = _cut([[index] for index in longest_first], size, max_tokens)
     return even if sum(map(size, even)) <= sum(map(size, tight)) else tight
 
 
 def _cut_groups(completions: Sequence[CreditedCompletion], max_tokens: int) -> list[list[int]]:
     """Keep completions of one prompt and agent together, and groups with completions of similar length."""
     groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for place, completion in enumerate(completions):
-        groups.setdefault((completion.agent, completion.prompt_ids), []).append(place)
+    for index, completion in enumerate(completions):
+        groups.setdefault((completion.agent, completion.prompt_ids), []).append(index)
 
-    def longest(places: Sequence[int]) -> tuple[int, int]:
-        return max(len(completions[place].completion_ids) for place in places), len(completions[places[0]].prompt_ids)
+    def longest(indices: Sequence[int]) -> tuple[int, int]:
+        return max(len(completions[index].completion_ids) for index in indices), len(completions[indices[0]].prompt_ids)
 
-    ordered = sorted(groups.values(), key=lambda places: (*(-length for length in longest(places)), places[0]))
-    return _cut(ordered, lambda places: _shared_size([completions[place] for place in places]), max_tokens)
+    ordered = sorted(groups.values(), key=lambda indices: (*(-length for length in longest(indices)), indices[0]))
+    return _cut(ordered, lambda indices: _shared_size([completions[index] for index in indices]), max_tokens)
 
 
 def _cut(tiers: Sequence[Sequence[int]], size: Callable[[Sequence[int]], int], max_tokens: int) -> list[list[int]]:
-    """Fill micro-batches with whole tiers while they fit; a tier that is too large for one is cut itself."""
+    """Fill micro-batches with complete tiers while they fit; a tier that is too large for one is cut itself."""
     cut: list[list[int]] = []
     for tier in tiers:
-        for part in [list(tier)] if size(tier) <= max_tokens else [[place] for place in tier]:
+        for part in [list(tier)] if size(tier) <= max_tokens else [[index] for index in tier]:
             together = [*cut[-1], *part] if cut else part
             if cut and size(together) <= max_tokens:
                 cut[-1] = together

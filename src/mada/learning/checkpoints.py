@@ -1,4 +1,4 @@
-"""Checkpoints: everything training needs to go on as if it had never stopped (T7).
+"""Checkpoints: everything training needs to resume as if it had never stopped (T7).
 
     checkpoints/step-000100/
       adapters.safetensors    every agent's adapter, stacked as the model holds them
@@ -6,7 +6,7 @@
       state.json              step, best adapters so far, what is being trained, versions, digests of the two files
 
 Neither the data's position nor a random state is stored: both are functions of seed and step. A checkpoint appears
-whole or not at all. One whose files do not have the digests that `state.json` gives was damaged later; it is set
+complete or not at all. One whose files do not have the digests that `state.json` gives was damaged later; it is set
 aside as `damaged-step-…` with a warning, and the one before it is used.
 """
 
@@ -35,30 +35,35 @@ from mada.models.adapters.peft_files import digest_of_adapter, save_adapter
 from mada.run.jsonl import json_text
 from mada.run.manifest import package_versions
 
+# Folders are filled under a hidden name, synced to disk, then renamed. So a folder with a proper name is complete, and
+# what a killed process leaves has a hidden name, which `atomic.remove_temporaries` removes.
+
 
 @contextmanager
 def writing_folder(path: Path) -> Generator[Path]:
-    """Yield a hidden folder to be filled, which becomes `path` if the block succeeds; one that was there gives way.
-
-    What the operating system refuses, a full disk for one, is a RunError; nothing is left behind then.
-    """
+    """Yield a hidden folder to fill, which replaces `path` if the block succeeds; otherwise nothing is left behind."""
     partial = path.parent / temporary_name()
     try:
-        with _explaining(path):
-            partial.mkdir(parents=True)
-            yield partial
-            _sync_all(partial)
-            if path.exists():
-                remove_folder(path)
-            partial.rename(path)
-            sync_folder(path.parent)
-    except BaseException:
+        partial.mkdir(parents=True)
+        yield partial
+        _sync_all(partial)
+        if path.exists():
+            remove_folder(path)
+        partial.rename(path)
+        sync_folder(path.parent)
+    except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError | SafetensorError):  # safetensors reports a full disk with its own exception
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            raise RunError(
+                f"{path} could not be written: {reason}. Free disk space or fix permissions, then rerun: training "
+                "resumes from the last checkpoint"
+            ) from error
         raise
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder so that a kill half-way leaves no half of it under its name."""
+    """Remove a folder: a hidden name first, so that a kill half-way leaves no half of it under its name."""
     hidden = path.rename(path.parent / temporary_name())
     sync_folder(path.parent)
     shutil.rmtree(hidden)
@@ -74,18 +79,8 @@ def _sync_all(folder: Path) -> None:
     sync_folder(folder)
 
 
-@contextmanager
-def _explaining(path: Path) -> Generator[None]:
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        # safetensors reports a full disk with an exception of its own.
-        reason = (isinstance(error, OSError) and error.strerror) or error
-        raise RunError(
-            f"{path} could not be written: {reason}; everything saved before is untouched. "
-            "Make room or mend access, then start again: training goes on from the last checkpoint"
-        ) from error
-
+# The best adapter of each agent on the validation set, in PEFT's format (T4, T6), in `best/<agent>/step-000050/`. One
+# that a kept checkpoint refers to is never removed, so a training that resumes from it finds its best adapter.
 
 BEST = "best"
 
@@ -105,7 +100,7 @@ class BestAdapter(BaseModel):
     folder: str
     digest: str | None = None
 
-    def is_whole(self, folder: Path) -> bool:
+    def is_complete(self, folder: Path) -> bool:
         """Whether the adapter in a folder is the one that was saved."""
         if self.digest is None:
             return folder.is_dir()
@@ -115,7 +110,7 @@ class BestAdapter(BaseModel):
 
 
 def is_better(accuracy: float | None, best: BestAdapter | None) -> bool:
-    """Whether an accuracy beats the best so far; nothing so far is beaten by anything."""
+    """Whether an accuracy is strictly higher than the best so far, so ties go to the earlier step."""
     if best is None or accuracy is None or best.accuracy is None:
         return True
     return accuracy > best.accuracy
@@ -124,17 +119,12 @@ def is_better(accuracy: float | None, best: BestAdapter | None) -> bool:
 def save_best(
     stack: AdapterStack, agent: str, *, step: int, accuracy: float | None, folder: Path, base_name: str
 ) -> BestAdapter:
-    """Save an agent's adapter as it is now, whole or not at all."""
+    """Save an agent's adapter as it is now, complete or not at all."""
     name = f"{BEST}/{agent}/step-{step:06d}"
     with writing_folder(folder / name) as partial:
         save_adapter(stack, agent, partial, base_name=base_name)
     digest = digest_of_adapter(folder / name)
     return BestAdapter(agent=agent, step=step, accuracy=accuracy, folder=name, digest=digest)
-
-
-def damaged_adapter(best: Mapping[str, BestAdapter], *, folder: Path) -> str | None:
-    """Return the folder of a best adapter that is gone or damaged, if there is one."""
-    return next((one.folder for one in best.values() if not one.is_whole(folder / one.folder)), None)
 
 
 def remove_unreferenced(folder: Path, *, referenced: Collection[str]) -> None:
@@ -197,7 +187,7 @@ class Checkpoints:
         best: Mapping[str, BestAdapter],
         training: Mapping[str, JsonValue],
     ) -> Path:
-        """Write the checkpoint of a finished step, which is whole and on the disk when this returns; old ones go."""
+        """Write the checkpoint of a finished step, complete and on the disk when this returns; remove old ones."""
         path = self._folder / f"step-{step:06d}"
         content = {_ADAPTERS: _saved(adapters), _OPTIMIZER: _saved(optimizer)}
         state = CheckpointState(
@@ -217,7 +207,7 @@ class Checkpoints:
         return path
 
     def newest(self) -> Checkpoint | None:
-        """Return the newest whole checkpoint, None when there is none at all; damaged ones are set aside."""
+        """Return the newest complete checkpoint, None when there is none; damaged ones are set aside."""
         damaged: dict[Path, str] = {}
         for path in self._newest_first():
             try:
@@ -263,8 +253,8 @@ def restore_adapters(stack: AdapterStack, adapters: Mapping[str, Tensor]) -> Non
     odd = sorted(own.keys() ^ adapters.keys()) or [name for name in own if own[name].shape != adapters[name].shape]
     if odd:
         raise LearningError(
-            f"the checkpoint does not fit these adapters: they differ at {odd[0]} ({len(odd)} in all); go on with the "
-            "base model, the agents and the rank that training began with"
+            f"the checkpoint does not fit these adapters: they differ at {odd[0]} ({len(odd)} in all); resume with the "
+            "base model, the agents and the rank that training started with"
         )
     with torch.no_grad():
         for name, parameter in own.items():
@@ -272,13 +262,13 @@ def restore_adapters(stack: AdapterStack, adapters: Mapping[str, Tensor]) -> Non
     stack.bump_version(stack.agents)
 
 
-def refuse_other_training(stored: Mapping[str, JsonValue], given: Mapping[str, JsonValue], *, folder: Path) -> None:
+def check_same_training(stored: Mapping[str, JsonValue], given: Mapping[str, JsonValue], *, folder: Path) -> None:
     """Raise when a folder holds the training of something else, naming what differs."""
     found = differences(stored, given)
     if found:
         raise LearningError(
             f"{folder} holds a training with other settings (stored → given):\n{format_differences(found)}\n"
-            "Go on with the stored ones, or train in another folder"
+            "Resume with the stored ones, or train in another folder"
         )
 
 
@@ -288,9 +278,9 @@ class _DamagedError(Exception):
 
 def _read(path: Path, *, root: Path) -> Checkpoint:
     state = _state(path)
-    gone = damaged_adapter(state.best, folder=root)
-    if gone is not None:
-        raise _DamagedError(f"the best adapter it refers to, {gone}, is not there or not what was written")
+    for best in state.best.values():
+        if not best.is_complete(root / best.folder):
+            raise _DamagedError(f"the best adapter it refers to, {best.folder}, is not there or not what was written")
     tensors = dict(_tensors(path, state))
     return Checkpoint(path, state, adapters=tensors[_ADAPTERS], optimizer=tensors[_OPTIMIZER])
 
@@ -299,7 +289,7 @@ def _state(path: Path) -> CheckpointState:
     try:
         state = CheckpointState.model_validate_json((path / _STATE).read_bytes())
     except (OSError, ValidationError) as error:
-        raise _DamagedError(f"{_STATE} cannot be read: {_first_line(error)}") from error
+        raise _DamagedError(f"{_STATE} cannot be read: {str(error).splitlines()[0]}") from error
     if state.digest not in (None, state.expected_digest):
         raise _DamagedError(f"{_STATE} is not what was written")
     return state
@@ -322,7 +312,3 @@ def _saved(tensors: Mapping[str, Tensor]) -> bytes:
 
 def _step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

@@ -26,10 +26,9 @@ from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches,
 from mada.learning.loss import AGGREGATIONS, can_share_prompts
 from mada.learning.optimizer import StackedAdamW, learning_rate_share
 from mada.learning.passes import (
-    AgentReport,
     Canary,
+    Example,
     LearningPass,
-    Lesson,
     UpdateReport,
     agent_report,
     canary_of,
@@ -45,8 +44,6 @@ from mada.seeds import seed_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-__all__ = ["AgentReport", "Canary", "CreditedCompletion", "Learner", "UpdateReport"]
 
 # A CPU is busy with far fewer tokens; more keep groups, which share their prompts, together. An H200 with a 1.5B model
 # gains up to 16,384 (half as many leave it waiting for Python, twice as many only pad more); they take 50 GB of
@@ -76,7 +73,7 @@ class Learner:
     def __init__(self, stack: AdapterStack, settings: TrainingSettings, *, total_steps: int, seed: int = 0) -> None:
         if settings.loss_aggregation not in AGGREGATIONS:
             known = ", ".join(AGGREGATIONS)
-            raise ValueError(f"there is no loss aggregation {settings.loss_aggregation!r}; there are {known}")
+            raise ValueError(f"unknown loss aggregation {settings.loss_aggregation!r}; choose from {known}")
         self.stack = stack
         self.settings = settings
         self.total_steps = total_steps
@@ -100,36 +97,36 @@ class Learner:
             stack.enable_checkpointing()
 
     def update(self, completions: Sequence[CreditedCompletion], *, step: int) -> UpdateReport:
-        """Move every agent by its completions of one step, and say how it went."""
+        """Update every agent with its completions of one step, and return a report."""
         self.stack.model.eval()
         seconds = {"reference": 0.0, "learning": 0.0, "optimizer": 0.0}
         ran_out_before = self._times_out_of_memory
         rate = self.learning_rate(step)
-        lessons = self._lessons(completions)
-        if self.settings.kl_coefficient and lessons:
+        examples = self._examples(completions)
+        if self.settings.kl_coefficient and examples:
             with self._timed(seconds, "reference"):
-                lessons = self._with_reference(lessons)
+                examples = self._with_reference(examples)
         canaries: dict[str, Canary] = {}
         passes: list[LearningPass] = []
         norms_UK: list[list[float]] = []
-        for update in range(self.settings.updates_per_rollout if lessons else 0):
+        for update in range(self.settings.updates_per_rollout if examples else 0):
             with self._timed(seconds, "learning"):
-                passes.append(self._gradients(lessons, step=step, update=update))
+                passes.append(self._gradients(examples, step=step, update=update))
                 if update == 0:
-                    canaries = self._canaries(lessons, passes[0])
+                    canaries = self._canaries(examples, passes[0])
             with self._timed(seconds, "optimizer"):
                 norms_UK.append([float(norm) for norm in self.optimizer.gradient_norms().cpu()])
-                self._check(lessons, passes[-1], norms_UK[-1], canaries, step=step)
-                learning = {lesson.completion.agent for lesson in lessons}
+                self._check(examples, passes[-1], norms_UK[-1], canaries, step=step)
+                learning = {example.completion.agent for example in examples}
                 self.optimizer.step(learning_rate=rate, active_K=[agent in learning for agent in self.stack.agents])
                 self.stack.bump_version(learning)
             if update == 0:
-                found = zip(lessons, passes[0].log_probs, strict=True)
-                lessons = [replace(lesson, old_T=log_probs_T) for lesson, log_probs_T in found]
+                found = zip(examples, passes[0].log_probs, strict=True)
+                examples = [replace(example, old_T=log_probs_T) for example, log_probs_T in found]
         agents = {
             agent: agent_report(
                 completions,
-                lessons,
+                examples,
                 passes,
                 agent=agent,
                 learning_rate=rate,
@@ -150,7 +147,7 @@ class Learner:
         )
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return what another learner needs, beside the adapters, to go on exactly from here. They are not copies."""
+        """Return what another learner needs, beside the adapters, to resume exactly from here. They are not copies."""
         return {
             **self.optimizer.state_dict(),
             "micro_batch_tokens": torch.tensor(self.micro_batch_tokens),
@@ -158,13 +155,13 @@ class Learner:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state that `state_dict` gave."""
+        """Restore a state that `state_dict` gave."""
         self.optimizer.load_state_dict(state)
         self.micro_batch_tokens = min(self.micro_batch_tokens, int(state["micro_batch_tokens"]))
         if state.get("recomputes"):  # not in states written before there was such a thing
             self.stack.enable_checkpointing()
 
-    def _lessons(self, completions: Sequence[CreditedCompletion]) -> list[Lesson]:
+    def _examples(self, completions: Sequence[CreditedCompletion]) -> list[Example]:
         """Return the completions to learn from, their tokens weighted by all of the agent's completions."""
         lengths: dict[str, list[int]] = {}
         for completion in completions:
@@ -172,31 +169,31 @@ class Learner:
             lengths.setdefault(completion.agent, []).append(len(completion.completion_ids))
         aggregation = AGGREGATIONS[self.settings.loss_aggregation]
         weights = {agent: iter(aggregation(own, self.settings.max_new_tokens)) for agent, own in lengths.items()}
-        lessons = [Lesson(completion, next(weights[completion.agent])) for completion in completions]
-        return [lesson for lesson in lessons if lesson.completion.learn]
+        examples = [Example(completion, next(weights[completion.agent])) for completion in completions]
+        return [example for example in examples if example.completion.learn]
 
-    def _with_reference(self, lessons: Sequence[Lesson]) -> list[Lesson]:
+    def _with_reference(self, examples: Sequence[Example]) -> list[Example]:
         def run(batches: list[MicroBatch]) -> list[Tensor]:
             return reference_pass(self.stack, batches, temperature=self.settings.temperature)
 
-        found = zip(lessons, self._fitted(lessons, run), strict=True)
-        return [replace(lesson, reference_T=reference_T) for lesson, reference_T in found]
+        found = zip(examples, self._run_within_memory(examples, run), strict=True)
+        return [replace(example, reference_T=reference_T) for example, reference_T in found]
 
-    def _gradients(self, lessons: Sequence[Lesson], *, step: int, update: int) -> LearningPass:
+    def _gradients(self, examples: Sequence[Example], *, step: int, update: int) -> LearningPass:
         def seed_of(micro_batch: int) -> int:
             return seed_for(self.seed, "dropout", step, update, micro_batch)
 
         def run(batches: list[MicroBatch]) -> LearningPass:
             self.optimizer.drop_gradients()
             return learning_pass(
-                self.stack, lessons, batches, settings=self.settings, optimizer=self.optimizer, seed_of=seed_of
+                self.stack, examples, batches, settings=self.settings, optimizer=self.optimizer, seed_of=seed_of
             )
 
-        return self._fitted(lessons, run)
+        return self._run_within_memory(examples, run)
 
-    def _fitted(self, lessons: Sequence[Lesson], run: Callable[[list[MicroBatch]], Result]) -> Result:
-        """Run a pass over micro-batches, and again with less at a time while memory runs out."""
-        completions = [lesson.completion for lesson in lessons]
+    def _run_within_memory(self, examples: Sequence[Example], run: Callable[[list[MicroBatch]], Result]) -> Result:
+        """Run a pass over micro-batches, and again with smaller ones while memory runs out."""
+        completions = [example.completion for example in examples]
         while True:
             batches = micro_batches(
                 completions,
@@ -211,9 +208,9 @@ class Learner:
                 if not _out_of_memory(error):
                     raise
             # Outside of the handler, whose traceback would keep the tensors of the failed pass alive.
-            self._shrink(batches)
+            self._use_less_memory(batches)
 
-    def _shrink(self, batches: Sequence[MicroBatch]) -> None:
+    def _use_less_memory(self, batches: Sequence[MicroBatch]) -> None:
         """Free what can be freed; halve the micro-batches, or recompute where the largest is one sequence already."""
         self.optimizer.drop_gradients()
         if self._device.type == "cuda":
@@ -242,41 +239,41 @@ class Learner:
                 f"activations {recomputing} recomputed; lower training.max_new_tokens, or use a larger device"
             )
 
-    def _canaries(self, lessons: Sequence[Lesson], first: LearningPass) -> dict[str, Canary]:
-        """Hold what the engine sampled with against the weights that learn, per agent.
+    def _canaries(self, examples: Sequence[Example], first: LearningPass) -> dict[str, Canary]:
+        """Compare the engine's log-probabilities with the learner's, per agent.
 
         Without dropout the first learning pass has the numbers; with it, a few completions are passed once more.
         """
-        pairs = [(lesson.completion, one.log_probs_T) for lesson, one in zip(lessons, first.tokens, strict=True)]
+        pairs = [(example.completion, one.log_probs_T) for example, one in zip(examples, first.tokens, strict=True)]
         if any(lora.dropout for lora in self.stack.lora.values()):
-            own: dict[str, list[Lesson]] = {}
-            for lesson in lessons:
-                if lesson.completion.engine_log_probs is not None:
-                    own.setdefault(lesson.completion.agent, []).append(lesson)
-            probed = [lesson for some in own.values() for lesson in some[:PROBED_COMPLETIONS]]
+            own: dict[str, list[Example]] = {}
+            for example in examples:
+                if example.completion.engine_log_probs is not None:
+                    own.setdefault(example.completion.agent, []).append(example)
+            probed = [example for some in own.values() for example in some[:PROBED_COMPLETIONS]]
 
             def run(batches: list[MicroBatch]) -> list[Tensor]:
                 return policy_pass(self.stack, batches, temperature=self.settings.temperature)
 
-            found = zip(probed, self._fitted(probed, run), strict=True)
-            pairs = [(lesson.completion, log_probs_T.cpu().numpy()) for lesson, log_probs_T in found]
+            found = zip(probed, self._run_within_memory(probed, run), strict=True)
+            pairs = [(example.completion, log_probs_T.cpu().numpy()) for example, log_probs_T in found]
         canaries = {agent: canary_of([pair for pair in pairs if pair[0].agent == agent]) for agent in self.stack.agents}
         return {agent: canary for agent, canary in canaries.items() if canary is not None}
 
     def _check(
         self,
-        lessons: Sequence[Lesson],
+        examples: Sequence[Example],
         done: LearningPass,
         norms_K: Sequence[float],
         canaries: Mapping[str, Canary],
         *,
         step: int,
     ) -> None:
-        """Refuse an update that would do harm, and drop its gradients."""
+        """Raise for an update that would do harm, and drop its gradients."""
         try:
             for agent, norm in zip(self.stack.agents, norms_K, strict=True):
                 tokens = [
-                    one for lesson, one in zip(lessons, done.tokens, strict=True) if lesson.completion.agent == agent
+                    one for example, one in zip(examples, done.tokens, strict=True) if example.completion.agent == agent
                 ]
                 where = f"{agent}, step {step + 1}"  # people count steps from 1
                 _check_finite(loss_of(tokens), norm, where)
@@ -299,7 +296,7 @@ class Learner:
             f"{where}: the learner's log-probabilities differ from the engine's by {canary.mean:.4g} nats per token, "
             f"{why}. What was sampled is not what learns: the engine has other weights, another base or another "
             "temperature, or computes too coarsely. This update changed nothing. Check the engine's base, adapter "
-            "and dtype, then start again from the last checkpoint; raise the tolerance only knowing why"
+            "and dtype, then rerun to resume from the last checkpoint; raise the tolerance only knowing why"
         )
 
     @contextmanager

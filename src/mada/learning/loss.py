@@ -139,10 +139,10 @@ def completion_log_probs(
 
 def _hidden_by_row(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
     """Return the hidden states that completion tokens are predicted from, every row with its own prompt."""
-    places_T = batch.completion_places().to(model.device)
+    positions_T = batch.completion_positions().to(model.device)
     hidden_BLH = trunk(model)(input_ids=batch.padded_ids().to(model.device), use_cache=False)[0]
-    # A token is predicted from the place before it. index_select's backward is one copy; indexing's would sort.
-    return hidden_BLH.flatten(0, 1).index_select(0, places_T - 1)
+    # A token is predicted from the position before it. index_select's backward is one copy; indexing's would sort.
+    return hidden_BLH.flatten(0, 1).index_select(0, positions_T - 1)
 
 
 def _hidden_by_prompt(model: PreTrainedModel, batch: MicroBatch, route: Route) -> Tensor:

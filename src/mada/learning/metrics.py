@@ -114,7 +114,7 @@ class TrainingRecords:
             self._credits = opened.enter_context(Records(folder / CREDITS, GroupCredit))
             self._opened = opened.pop_all()
 
-    def go_back_to(self, step: int | None) -> None:
+    def drop_after(self, step: int | None) -> None:
         """Drop what was recorded after a checkpoint's step, or all of it without one: it is about to be made again."""
         if step is None and len(self._steps):
             raise LearningError(

@@ -5,7 +5,7 @@
     v ← β₂v + (1 − β₂)g²
 
 AdamW is elementwise and the gradient's norm is taken per agent, so one step for all is exactly a step for each. What
-an agent has of its own is its count t and its part in the step: an agent that sits a step out keeps parameters,
+an agent has of its own is its count t and its part in the step: an agent that skips a step keeps parameters,
 moments and count, as if the step had not been.
 """
 
@@ -27,7 +27,7 @@ class StackedAdamW:
 
     Moments are float32, and so is the sum of micro-batches' gradients, whatever the parameters are. Parameters of a
     narrower type have a float32 master, without which steps of 1e-6 would vanish in rounding. Parameters are written
-    in place, so the sampler sees every step. Whoever else writes them (loads an adapter) is heeded: where a parameter
+    in place, so the sampler sees every step. Writes by others (loading an adapter) are kept: where a parameter
     is not its master rounded, the parameter counts.
     """
 
@@ -77,7 +77,7 @@ class StackedAdamW:
             return
         self._counts_K = [count + active for count, active in zip(self._counts_K, active_K, strict=True)]
         (beta1, beta2), rate = self._betas, learning_rate
-        # An agent that sits out gets the coefficients of a step that changes nothing.
+        # An agent that skips the step gets the coefficients of a step that changes nothing.
         mix1_K1 = self._column([1 - beta1 if active else 0.0 for active in active_K])
         mix2_K1 = self._column([1 - beta2 if active else 0.0 for active in active_K])
         shrink_K1 = self._column([1 - rate * self._weight_decay if active else 1.0 for active in active_K])

@@ -30,8 +30,8 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """A completion to learn from: the weight of its tokens (loss.py), and what their log-probabilities are held to."""
+class Example:
+    """A completion to learn from: the weight of its tokens (loss.py), and the log-probabilities to compare with."""
 
     completion: CreditedCompletion
     weight: float
@@ -42,8 +42,8 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True)
-class LessonTokens:
-    """What a learning pass found out about every token of a lesson."""
+class TokenValues:
+    """What a learning pass found out about every token of a example."""
 
     log_probs_T: Floats
     entropies_T: Floats
@@ -55,9 +55,9 @@ class LessonTokens:
 
 @dataclass(frozen=True, slots=True)
 class LearningPass:
-    """One forward and backward over all lessons; lists are in their order."""
+    """One forward and backward over all examples; lists are in their order."""
 
-    tokens: list[LessonTokens]
+    tokens: list[TokenValues]
     log_probs: list[Tensor]
     batches: list[MicroBatch]
 
@@ -86,7 +86,7 @@ def policy_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temperatu
 
 def learning_pass(
     stack: AdapterStack,
-    lessons: Sequence[Lesson],
+    examples: Sequence[Example],
     batches: Sequence[MicroBatch],
     *,
     settings: TrainingSettings,
@@ -99,16 +99,16 @@ def learning_pass(
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         for number, batch in enumerate(batches):
             _seed(seed_of(number), device)
-            found.append(_learn(stack, [lessons[place] for place in batch.places], batch, settings))
+            found.append(_learn(stack, [examples[index] for index in batch.indices], batch, settings))
             optimizer.take_gradients()
     columns = _by_completion(found, batches)
     # Read at the end: every look at a value before would hold up the device.
-    tokens = [LessonTokens(*column.cpu().numpy()) for column in columns]
+    tokens = [TokenValues(*column.cpu().numpy()) for column in columns]
     return LearningPass(tokens, [column[0] for column in columns], list(batches))
 
 
-def _learn(stack: AdapterStack, lessons: Sequence[Lesson], batch: MicroBatch, settings: TrainingSettings) -> Tensor:
-    """Go forward and backward over a micro-batch; return the rows of `LessonTokens` for its tokens, as [6, T]."""
+def _learn(stack: AdapterStack, examples: Sequence[Example], batch: MicroBatch, settings: TrainingSettings) -> Tensor:
+    """Go forward and backward over a micro-batch; return the rows of `TokenValues` for its tokens, as [6, T]."""
     model = cast("PreTrainedModel", stack.model)
     route = partial(stack.routed, learning=True)
     policy = completion_log_probs(model, batch, temperature=settings.temperature, route=route)
@@ -118,14 +118,14 @@ def _learn(stack: AdapterStack, lessons: Sequence[Lesson], batch: MicroBatch, se
     def by_token(values_B: Sequence[float]) -> Tensor:
         return torch.tensor(values_B).repeat_interleave(torch.tensor(batch.completion_lengths)).to(own_T)
 
-    reference = [lesson.reference_T for lesson in lessons if lesson.reference_T is not None]
-    old = [lesson.old_T for lesson in lessons if lesson.old_T is not None]
+    reference = [example.reference_T for example in examples if example.reference_T is not None]
+    old = [example.old_T for example in examples if example.old_T is not None]
     objective = grpo(
         log_probs_T,
         old_T=torch.cat(old) if old else own_T,
         reference_T=torch.cat(reference) if reference else None,
-        advantages_T=by_token([lesson.completion.advantage for lesson in lessons]),
-        weights_T=by_token([lesson.weight for lesson in lessons]),
+        advantages_T=by_token([example.completion.advantage for example in examples]),
+        weights_T=by_token([example.weight for example in examples]),
         clip_range=settings.clip_range,
         kl_coefficient=settings.kl_coefficient,
     )
@@ -140,7 +140,7 @@ def _by_completion(found: Sequence[Tensor], batches: Sequence[MicroBatch]) -> li
     pairs = [
         pair
         for values, batch in zip(found, batches, strict=True)
-        for pair in zip(batch.places, values.split(batch.completion_lengths, dim=-1), strict=True)
+        for pair in zip(batch.indices, values.split(batch.completion_lengths, dim=-1), strict=True)
     ]
     return [values for _, values in sorted(pairs, key=lambda pair: pair[0])]
 
@@ -207,7 +207,7 @@ class UpdateReport:
 
 def agent_report(
     completions: Sequence[CreditedCompletion],
-    lessons: Sequence[Lesson],
+    examples: Sequence[Example],
     passes: Sequence[LearningPass],
     *,
     agent: str,
@@ -216,13 +216,13 @@ def agent_report(
     canary: Canary | None,
 ) -> AgentReport:
     """Sum up one agent's part in the passes of an update."""
-    learnt = [place for place, lesson in enumerate(lessons) if lesson.completion.agent == agent]
-    tokens = [one.tokens[place] for one in passes for place in learnt]
+    learnt = [index for index, example in enumerate(examples) if example.completion.agent == agent]
+    tokens = [one.tokens[index] for one in passes for index in learnt]
     updates = max(1, len(passes))
     return AgentReport(
         completions=sum(completion.agent == agent for completion in completions),
         completions_learnt=len(learnt),
-        tokens_learnt=sum(len(lessons[place].completion.completion_ids) for place in learnt),
+        tokens_learnt=sum(len(examples[index].completion.completion_ids) for index in learnt),
         learning_rate=learning_rate,
         loss=loss_of(tokens) / updates,
         policy_loss=float(sum(one.weighted_policy_T.sum(dtype=np.float64) for one in tokens)) / updates,
@@ -234,7 +234,7 @@ def agent_report(
     )
 
 
-def loss_of(tokens: Sequence[LessonTokens]) -> float:
+def loss_of(tokens: Sequence[TokenValues]) -> float:
     """Return the loss that these completions' tokens sum to."""
     return float(sum(one.weighted_T.sum(dtype=np.float64) for one in tokens))
 

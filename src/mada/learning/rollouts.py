@@ -65,9 +65,9 @@ def prompts_of_step(
     """
     first = (step - 1) * count
     epochs = range(first // len(prompts), (first + count - 1) // len(prompts) + 1)
-    order = [int(place) for epoch in epochs for place in rng(seed, "order", agent, epoch).permutation(len(prompts))]
+    order = [int(index) for epoch in epochs for index in rng(seed, "order", agent, epoch).permutation(len(prompts))]
     start = first - epochs.start * len(prompts)
-    return [prompts[place] for place in order[start : start + count]]
+    return [prompts[index] for index in order[start : start + count]]
 
 
 def digest_of_prompts(prompts: Sequence[TrainingPrompt]) -> str:
@@ -79,12 +79,12 @@ def digest_of_prompts(prompts: Sequence[TrainingPrompt]) -> str:
 
 
 Progress = Callable[[int, int], None]
-"""Told how many groups are done, of how many."""
+"""Called with the number of groups done and of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """A group to be sampled; with the place in the group, the seed decides every random number of it."""
+    """A group to be sampled; with the index in the group, the seed decides every random number of it."""
 
     agent: str
     prompt: TrainingPrompt

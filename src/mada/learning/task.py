@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pydantic import JsonValue
 
 from mada.errors import LearningError
-from mada.learning.advantages import Credit, refuse_uncreditable
+from mada.learning.advantages import Credit, check_credit
 from mada.learning.rollouts import Scorer, TrainingPrompt, digest_of_prompts
 from mada.models.adapters import AdapterStack
 from mada.recipe.schema import TrainingSettings
@@ -43,18 +43,18 @@ class TrainingTask:
         return self.validation.get(agent, ()) if isinstance(self.validation, Mapping) else self.validation
 
 
-def refuse_unusable(task: TrainingTask, stack: AdapterStack, settings: TrainingSettings) -> None:
+def check_task(task: TrainingTask, stack: AdapterStack, settings: TrainingSettings) -> None:
     """Raise when training would fail for what it was given."""
     if not task.prompts:
         raise LearningError("no agent has prompts; training needs at least one agent with at least one prompt")
     for agent, prompts in task.prompts.items():
-        _refuse_agent(agent, stack)
+        _check_agent(agent, stack)
         if not prompts:
             raise LearningError(f"{agent} has no prompts; give every agent its own, or leave the agent out")
-        _refuse_prompts(prompts, owner=agent)
-        refuse_uncreditable(prompts, task.credit)
+        _check_prompts(prompts, owner=agent)
+        check_credit(prompts, task.credit)
     for agent in task.prompts:
-        _refuse_prompts(task.validation_of(agent), owner="the validation set")
+        _check_prompts(task.validation_of(agent), owner="the validation set")
     if settings.batch_size < 1 or settings.prompts_per_step * settings.group_size != settings.batch_size:
         raise LearningError(
             f"a batch of {settings.batch_size} completions does not hold whole groups of {settings.group_size}; "
@@ -92,7 +92,7 @@ def identity(
     return json.loads(json.dumps(known))
 
 
-def _refuse_agent(agent: str, stack: AdapterStack) -> None:
+def _check_agent(agent: str, stack: AdapterStack) -> None:
     stack.index(agent)
     if not _AGENT_NAME.fullmatch(agent):
         raise LearningError(
@@ -101,7 +101,7 @@ def _refuse_agent(agent: str, stack: AdapterStack) -> None:
         )
 
 
-def _refuse_prompts(prompts: Sequence[TrainingPrompt], *, owner: str) -> None:
+def _check_prompts(prompts: Sequence[TrainingPrompt], *, owner: str) -> None:
     twice = [name for name, times in Counter(prompt.id for prompt in prompts).items() if times > 1]
     if twice:
         raise LearningError(

@@ -1,6 +1,6 @@
 """Experiment trackers (wandb, trackio, tensorboard, mlflow) through accelerate.
 
-Everything they show is in the folder's records too; a tracker that fails is switched off, and the work goes on.
+Everything they show is in the folder's records too; a tracker that fails is switched off, and the training continues.
 """
 
 import logging
@@ -35,11 +35,11 @@ class Tracker(Protocol):
         ...
 
     def store_init_configuration(self, values: dict[str, object]) -> None:
-        """Note the settings."""
+        """Store the settings."""
         ...
 
     def log(self, values: dict[str, float], step: int | None = None) -> None:
-        """Note numbers of a step."""
+        """Store a step's numbers."""
         ...
 
     def finish(self) -> None:
@@ -53,7 +53,7 @@ def check_trackers(names: Sequence[str]) -> None:
     wandb may ask here for an account; asked in the middle of a training, nobody might be there to answer.
     """
     for name in names:
-        _refuse_missing(name)
+        _check_installed(name)
     if "wandb" in names and os.environ.get("WANDB_MODE", "online") == "online":
         try:
             import_module("wandb").login(verify=False)
@@ -66,10 +66,10 @@ def check_trackers(names: Sequence[str]) -> None:
 def open_trackers(names: Sequence[str], *, project: str, run: str, folder: Path) -> list[Tracker]:
     """Make the trackers of these names, for one run of a project.
 
-    What wandb and tensorboard write to files is under `folder`; the others have places of their own.
+    What wandb and tensorboard write to files is under `folder`; the others have folders of their own.
     """
     for name in names:
-        _refuse_missing(name)
+        _check_installed(name)
     if names:
         import_module("accelerate.state").PartialState()  # without it some of them fail at their first number
     return [_tracker(name, project=project, run=run, folder=folder) for name in dict.fromkeys(names)]
@@ -91,18 +91,18 @@ class Tracking:
         """Begin an experiment in every tracker."""
         # No tracker minds text, and tensorboard minds None.
         shown = {name: "none" if value is None else value for name, value in settings.items()}
-        self._tell(lambda tracker: tracker.start())
+        self._call_all(lambda tracker: tracker.start())
         self._started = list(self._trackers)
-        self._tell(lambda tracker: tracker.store_init_configuration(shown))
+        self._call_all(lambda tracker: tracker.store_init_configuration(shown))
 
     def log(self, numbers: dict[str, float], *, step: int) -> None:
         """Send numbers."""
-        self._tell(lambda tracker: tracker.log(numbers, step=step))
+        self._call_all(lambda tracker: tracker.log(numbers, step=step))
 
     def close(self) -> None:
         """Finish the experiments that were started."""
         self._trackers = [tracker for tracker in self._trackers if tracker in self._started]
-        self._tell(lambda tracker: tracker.finish())
+        self._call_all(lambda tracker: tracker.finish())
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +110,7 @@ class Tracking:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _tell(self, message: Callable[[Tracker], None]) -> None:
+    def _call_all(self, message: Callable[[Tracker], None]) -> None:
         for tracker in list(self._trackers):
             # Trackers talk to networks and raise what they like: none of it is worth a training of days.
             try:
@@ -137,9 +137,9 @@ def log_training(tracking: Tracking, event: Event) -> None:
             pass
 
 
-def _refuse_missing(name: str) -> None:
+def _check_installed(name: str) -> None:
     if name not in TRACKERS:
-        raise LearningError(f"there is no tracker {name!r}; choose among {', '.join(TRACKERS)}")
+        raise LearningError(f"unknown tracker {name!r}; choose from {', '.join(TRACKERS)}")
     for package in ("accelerate", name):
         if find_spec(package) is None:
             raise LearningError(

@@ -1,9 +1,9 @@
-"""The training loop: sample, credit, update, look at the validation set now and then, and keep the best (T1–T7)."""
+"""The training loop: sample, credit, update, validate now and then, and keep the best adapters (T1–T7)."""
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,8 +24,8 @@ from mada.learning.advantages import CreditedGroup, credit_groups
 from mada.learning.checkpoints import (
     BestAdapter,
     Checkpoints,
+    check_same_training,
     is_better,
-    refuse_other_training,
     remove_unreferenced,
     restore_adapters,
     save_best,
@@ -41,7 +41,7 @@ from mada.learning.metrics import (
 )
 from mada.learning.passes import UpdateReport
 from mada.learning.rollouts import Group, GroupRequest, prompts_of_step, sample_groups, steps_to_take
-from mada.learning.task import TrainingTask, identity, refuse_unusable
+from mada.learning.task import TrainingTask, check_task, identity
 from mada.models.adapters import AdapterStack
 from mada.models.engines import Engine, Sampling
 from mada.recipe.schema import TrainingSettings
@@ -87,7 +87,7 @@ class Trainer:
         events: Events | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        refuse_unusable(task, stack, settings)
+        check_task(task, stack, settings)
         self.agents = tuple(agent for agent in stack.agents if agent in task.prompts)
         self.total_steps = steps_to_take(settings, task.prompts)
         self.folder = folder
@@ -104,13 +104,15 @@ class Trainer:
         self._identity = identity(task, stack, settings, seed=seed, steps=self.total_steps, base_name=base_name)
 
     async def train(self) -> TrainingResult:
-        """Train to the last step and return what came of it; a training that is done is not done again.
+        """Train to the last step and return the best adapters; resume where an earlier session stopped.
 
-        Cancelling (or Ctrl-C) ends it at the next moment it waits, and costs no more than the step under way.
+        Cancelling (or Ctrl-C) stops it at its next await and loses at most the current step.
         """
         with accessible(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        with _locked(self.folder), TrainingRecords(self.folder) as records:
+        with ExitStack() as opened:
+            opened.callback(lock_folder(self.folder).release)  # two trainings in one folder would both be lost
+            records = opened.enter_context(TrainingRecords(self.folder))
             done = self._resume(records)
             self._checkpoint_step = done or 0
             self._checkpoint_time = self._clock()  # what came before this session is in a checkpoint already
@@ -120,7 +122,7 @@ class Trainer:
                 self._checkpoint(0, records)
             for step in range((done or 0) + 1, self.total_steps + 1):
                 try:
-                    await self._take(step, records)
+                    await self._take_step(step, records)
                 except asyncio.CancelledError:
                     self._checkpoint_before(step, records)
                     raise
@@ -132,7 +134,7 @@ class Trainer:
         self._events.emit(TrainingFinished(self.folder.name))
         return TrainingResult(self.folder, self.total_steps, dict(self._best))
 
-    async def _take(self, step: int, records: TrainingRecords) -> None:
+    async def _take_step(self, step: int, records: TrainingRecords) -> None:
         """Take one step: sample a group per prompt and agent, credit every completion, update the adapters."""
         started = time.perf_counter()
         size = self._settings.group_size
@@ -157,7 +159,7 @@ class Trainer:
         groups = await sample_groups(
             self._engine, requests, self._task.scorer, sampling=self._sampling, size=size, progress=progress
         )
-        _refuse_stale(groups, self._stack, where=f"{phase} in step {step}")
+        _check_versions(groups, self._stack, where=f"{phase} in step {step}")
         return groups
 
     def _rollouts(self, step: int) -> list[GroupRequest]:
@@ -165,8 +167,8 @@ class Trainer:
         for agent in self.agents:
             count = self._settings.prompts_per_step
             prompts = prompts_of_step(self._task.prompts[agent], step, agent=agent, count=count, seed=self._seed)
-            for place, prompt in enumerate(prompts):
-                before = [earlier.id for earlier in prompts[:place]]
+            for index, prompt in enumerate(prompts):
+                before = [earlier.id for earlier in prompts[:index]]
                 # A prompt that comes twice in a step, where epochs meet, must not bring the same samples twice.
                 again = [times] if (times := before.count(prompt.id)) else []
                 seed = seed_for(self._seed, "rollout", agent, step, prompt.id, *again)
@@ -202,7 +204,7 @@ class Trainer:
         if not self._task.validation:
             if step == self.total_steps:
                 for agent in self.agents:
-                    self._keep(agent, step=step, accuracy=None)
+                    self._save_best(agent, step=step, accuracy=None)
             return
         started = time.perf_counter()
         # The same random numbers for every agent at every step: what differs is the adapters' doing.
@@ -213,12 +215,13 @@ class Trainer:
         ]
         groups = await self._sample(requests, step=step, size=1, phase="validating")
         agents = {
-            agent: self._judge(agent, step, [own for own in groups if own.agent == agent]) for agent in self.agents
+            agent: self._validate_agent(agent, step, [own for own in groups if own.agent == agent])
+            for agent in self.agents
         }
         records.add_validation(agents.values())
         self._events.emit(ValidationFinished(step, self.total_steps, agents, time.perf_counter() - started))
 
-    def _judge(self, agent: str, step: int, groups: Sequence[Group]) -> ValidationStep:
+    def _validate_agent(self, agent: str, step: int, groups: Sequence[Group]) -> ValidationStep:
         accuracy = accuracy_of(groups)
         if accuracy is None:
             raise LearningError(
@@ -227,10 +230,10 @@ class Trainer:
             )
         is_best = is_better(accuracy, self._best.get(agent))
         if is_best:
-            self._keep(agent, step=step, accuracy=accuracy)
+            self._save_best(agent, step=step, accuracy=accuracy)
         return validation_step(step, agent, groups, accuracy=accuracy, is_best=is_best)
 
-    def _keep(self, agent: str, *, step: int, accuracy: float | None) -> None:
+    def _save_best(self, agent: str, *, step: int, accuracy: float | None) -> None:
         self._best[agent] = save_best(
             self._stack, agent, step=step, accuracy=accuracy, folder=self.folder, base_name=self._base_name
         )
@@ -259,17 +262,17 @@ class Trainer:
         self._events.emit(CheckpointWritten(step, path))
 
     def _resume(self, records: TrainingRecords) -> int | None:
-        """Go back to the newest whole checkpoint and return its step; None when there is none."""
+        """Restore the newest complete checkpoint and return its step; None when there is none."""
         remove_temporaries(self.folder)
         checkpoint = self._checkpoints.newest()
         done = None if checkpoint is None else checkpoint.state.step
         self._best = {}
         if checkpoint is not None:
-            refuse_other_training(checkpoint.state.training, self._identity, folder=self.folder)
+            check_same_training(checkpoint.state.training, self._identity, folder=self.folder)
             restore_adapters(self._stack, checkpoint.adapters)
             self.learner.load_state_dict(checkpoint.optimizer)
             self._best = dict(checkpoint.state.best)
-        records.go_back_to(done)
+        records.drop_after(done)
         self._events.emit(
             TrainingStarted(
                 self.folder.name,
@@ -284,7 +287,7 @@ class Trainer:
         return done
 
 
-def _refuse_stale(groups: Sequence[Group], stack: AdapterStack, *, where: str) -> None:
+def _check_versions(groups: Sequence[Group], stack: AdapterStack, *, where: str) -> None:
     """Raise when an engine sampled with adapters that are not the learner's; not all engines say with which."""
     for group in groups:
         current = stack.version(group.agent)
@@ -293,15 +296,5 @@ def _refuse_stale(groups: Sequence[Group], stack: AdapterStack, *, where: str) -
             raise LearningError(
                 f"{where}: the engine sampled {group.agent} with version {sampled.pop()} of its adapter, and the "
                 f"learner has version {current}: the engine did not get the last update. Nothing was learnt from "
-                "these samples. Start again from the last checkpoint; if it happens again, use engine.kind=local"
+                "these samples. Rerun to resume from the last checkpoint; if it happens again, use engine.kind=local"
             )
-
-
-@contextmanager
-def _locked(folder: Path) -> Generator[None]:
-    """Keep other processes out of the folder: two trainings in one would both be lost."""
-    lock = lock_folder(folder)
-    try:
-        yield
-    finally:
-        lock.release()

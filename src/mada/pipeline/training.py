@@ -143,7 +143,7 @@ def _keep_adapters(context: Context, result: TrainingResult) -> None:
     for agent, best in result.best.items():
         with writing_folder(context.adapter(agent)) as partial:
             shutil.copytree(result.adapter(agent), partial, dirs_exist_ok=True)
-            if not best.is_whole(partial):
+            if not best.is_complete(partial):
                 raise LearningError(
                     f"{result.adapter(agent)} is damaged: it is not the adapter that was saved there; "
                     "restore it from a copy, or train again"

@@ -404,7 +404,7 @@ def test_generators_of_another_recipe_are_refused_before_anything_is_written(rec
         (["evaluate", "--run", "old"], "mada: evaluate needs the stage generators, which is not finished in "),
         (
             ["run", "tiny.toml", "--track", "tensorbord"],
-            "mada: there is no tracker 'tensorbord'; choose among wandb, t",
+            "mada: unknown tracker 'tensorbord'; choose from wandb, t",
         ),
         (["run", "typo.toml"], "mada: typo.toml"),
         (["run", "tiny.toml", "training.stepz=3"], "mada: "),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mada.errors import LearningError
-from mada.learning.advantages import Credit, credit_groups, refuse_uncreditable
+from mada.learning.advantages import Credit, check_credit, credit_groups
 from mada.learning.rollouts import (
     Group,
     GroupRequest,
@@ -230,10 +230,10 @@ def test_an_engine_without_log_probs_gives_none_to_compare():
         ([None, None], Credit("counterfactual"), "'counterfactual': .* needs the generators' accuracy on every prompt"),
         ([0.5, None], Credit("grpo"), "1 of 2 prompts have no generator_accuracy, 'p1' for one; give it to all"),
         ([0.5, 1.5], Credit("counterfactual"), r"must be one number in \[0, 1\]"),
-        ([None, None], Credit("gae"), "there is no advantage 'gae'; choose one of grpo, counterfactual"),
+        ([None, None], Credit("gae"), "unknown advantage 'gae'"),
     ],
 )
 def test_prompts_that_cannot_be_credited_are_refused_before_anything_is_sampled(accuracies, credit, message):
     prompts = [TrainingPrompt(f"p{place}", (1,), None, accuracy) for place, accuracy in enumerate(accuracies)]
     with pytest.raises(LearningError, match=message):
-        refuse_uncreditable(prompts, credit)
+        check_credit(prompts, credit)

@@ -126,7 +126,7 @@ def test_going_back_to_a_checkpoint_drops_what_came_after_it(tmp_path: Path) -> 
         records.add_validation([replace(VALIDATION, step=3)])
         records.sync()
     with TrainingRecords(tmp_path) as records:
-        records.go_back_to(2)
+        records.drop_after(2)
         records.add_step([replace(STEP, step=3, agent="again")], [replace(CREDIT, step=3, agent="again")])
     assert steps(tmp_path, "metrics.jsonl") == [(1, "a"), (1, "b"), (2, "a"), (2, "b"), (3, "again")]
     assert steps(tmp_path, "validation.jsonl") == [(0, "a"), (0, "b")]
@@ -136,9 +136,9 @@ def test_going_back_to_a_checkpoint_drops_what_came_after_it(tmp_path: Path) -> 
 def test_without_a_checkpoint_only_the_look_before_the_first_step_is_made_again(tmp_path: Path) -> None:
     with TrainingRecords(tmp_path) as records:
         records.add_validation([VALIDATION])
-        records.go_back_to(None)
+        records.drop_after(None)
         assert steps(tmp_path, "validation.jsonl") == []
         records.add_step([STEP], [])
         with pytest.raises(LearningError, match=r"metrics\.jsonl has records, but there is no checkpoint beside it"):
-            records.go_back_to(None)
+            records.drop_after(None)
     assert steps(tmp_path, "metrics.jsonl") == [(3, "a")], "nothing is thrown away that cannot be made again"

@@ -26,10 +26,10 @@ def places_of_agents(batch):
 @given(COMPLETIONS, st.integers(1, 120), st.booleans())
 def test_every_completion_is_in_exactly_one_batch_that_fits(completions, max_tokens, share):
     batches = micro_batches(completions, agents=AGENTS, max_tokens=max_tokens, share_prompts=share)
-    assert sorted(place for batch in batches for place in batch.places) == list(range(len(completions)))
+    assert sorted(place for batch in batches for place in batch.indices) == list(range(len(completions)))
     for batch in batches:
         assert batch.size <= max_tokens or len(batch.completions) == 1
-        assert [completions[place] for place in batch.places] == list(batch.completions)
+        assert [completions[place] for place in batch.indices] == list(batch.completions)
         assert places_of_agents(batch) == sorted(places_of_agents(batch))
     assert batches == micro_batches(completions, agents=AGENTS, max_tokens=max_tokens, share_prompts=share)
 
@@ -61,7 +61,7 @@ def test_prompts_are_passed_once_where_that_saves_a_fifth(prompt, shares):
 
 def test_a_group_too_large_for_one_pass_is_cut():
     batches = micro_batches(group("a", 40, [2] * 8), agents=AGENTS, max_tokens=50, share_prompts=True)
-    assert [(len(batch.places), batch.size) for batch in batches] == [(5, 50), (3, 46)]
+    assert [(len(batch.indices), batch.size) for batch in batches] == [(5, 50), (3, 46)]
 
 
 @given(COMPLETIONS)
@@ -96,10 +96,10 @@ def test_sorted_cuts_pad_little():
 def test_what_a_batch_holds():
     first, second = completion("a", 3, 2), completion("b", 1, 1, first=7)
     (batch,) = micro_batches([second, first], agents=["a", "b"], max_tokens=100)
-    assert batch.places == (1, 0)
+    assert batch.indices == (1, 0)
     assert (batch.width, batch.size, batch.padding) == (5, 10, 3)
     assert batch.padded_ids().tolist() == [[0, 1, 2, 1, 2], [7, 1, 0, 0, 0]]
-    assert batch.completion_places().tolist() == [3, 4, 6]
+    assert batch.completion_positions().tolist() == [3, 4, 6]
     assert batch.completion_lengths == [2, 1]
     assert padding_share([batch]) == 0.3
     assert padding_share([]) == 0.0
