@@ -1,1 +1,1 @@
-"""Learning: what a response is credited with (A1–A3)."""
+"""Learning: rollouts, advantages, the GRPO loss, the learner and the trainer."""
