@@ -26,7 +26,7 @@ from mada.seeds import seed_for
 
 _log = logging.getLogger(__name__)
 _SERVER_RETRY = 60.0
-"""Seconds after which a server that is away is an error: somebody is waiting for this one debate."""
+"""Seconds after which an unreachable server is an error: a user is waiting for this one debate."""
 
 
 class Team:
@@ -213,7 +213,7 @@ class Team:
                 yield await running[0]
                 running.popleft()
         finally:
-            # A failure, or a reader that has had enough, leaves debates that nobody waits for.
+            # After a failure, or if the reader stops early, the other debates are not needed any more.
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)

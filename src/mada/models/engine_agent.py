@@ -49,7 +49,7 @@ class EngineAgent:
         self._encode = encoder_of(tokenizer)
 
     async def answer(self, question: str, seen: Sequence[Response], *, seed: int) -> Turn:
-        """Sample one reply to the question, or to the question and what others said."""
+        """Sample one reply to the question, or to the question and the responses of the round before."""
         seen = self.prompts.ordered(seen, seed=seed)
         fitted, (rendered, ids) = await encode_in_thread(
             lambda: self._encoded(question, seen), characters=len(question) + sum(len(one.text) for one in seen)

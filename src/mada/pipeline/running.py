@@ -37,8 +37,14 @@ from mada.run.manifest import recipe_differences
 
 
 async def report(context: Context) -> ReportResult:
-    """Write the report (stage 6): page, text, tables and figures, from the stored records alone."""
-    return _report(context.run)
+    """Write the report (stage 6) from the stored records alone."""
+    return await write_report(context.run)
+
+
+async def write_report(run: Run) -> ReportResult:
+    """Write a run's page, text, tables and figures."""
+    written = publish_run(run)
+    return ReportResult(file=written.page.name, content=str(written))
 
 
 FUNCTIONS: Mapping[str, Callable[[Context], Awaitable[StageResult]]] = {
@@ -83,12 +89,8 @@ def evaluate_and_report(
 ) -> None:
     """Run an evaluation in a folder of its own and write its report; what is done is not done again."""
     check_inputs(run, evaluation, evaluation.load_problems())
-
-    async def write_report() -> ReportResult:
-        return _report(run)
-
-    work = {STAGE: partial(run_evaluation, run, evaluation, events=events, earlier=earlier), "report": write_report}
-    asyncio.run(_do_stages(run, work, events=events))
+    evaluate_run = partial(run_evaluation, run, evaluation, events=events, earlier=earlier)
+    asyncio.run(_do_stages(run, {STAGE: evaluate_run, "report": partial(write_report, run)}, events=events))
 
 
 async def _do_stages(run: Run, stages: Mapping[str, Callable[[], Awaitable[StageResult]]], *, events: Events) -> None:
@@ -109,11 +111,6 @@ async def _do_stages(run: Run, stages: Mapping[str, Callable[[], Awaitable[Stage
         gc.collect()
         assert mark.mark is not None
         events.emit(StageFinished(mark.mark))
-
-
-def _report(run: Run) -> ReportResult:
-    written = publish_run(run)
-    return ReportResult(file=written.page.name, content=str(written))
 
 
 # --- going on with a run, and doing stages again
