@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 from mada.pipeline.running import copy_generators
 from mada.recipe import load_recipe
 from mada.report.reading import read_summary
-from mada.run import Run, StoredRun
+from mada.runs import Run, StoredRun
 
 ADVANTAGES = ("counterfactual", "grpo")
 MEASURES = ("accuracy", "verdict", "improves", "damages")

@@ -35,7 +35,7 @@ from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.loading import load_base
 from mada.recipe.schema import TrainingSettings
-from mada.run import StoredRecords
+from mada.runs import StoredRecords
 
 AGENTS = ("generator-1", "generator-2", "generator-3")
 PEOPLE = ("Ann", "Bob", "Cem", "Dan", "Eva", "Fay", "Gus", "Hal", "Ivy", "Jim", "Kim", "Leo")

@@ -9,7 +9,7 @@ from greedy_workers import Replies
 
 if TYPE_CHECKING:
     from mada.models.loading import ChatModel
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
 ROLES = ("generator", "critic")
 BARE = {role: f"bare base, {role} prompts" for role in ROLES}
@@ -87,7 +87,7 @@ def make_job(arguments: argparse.Namespace, answers: Callable[[dict[str, Any]], 
     from mada.models.chat import chat_prompt, prompt_ids
     from mada.models.loading import load_chat, resolve_model
     from mada.problems import load_problems
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     run = StoredRun.read(arguments.run)
     recipe = recipe_of(run)

@@ -32,7 +32,7 @@ from mada.models.engines.local.setup import Limits
 from mada.pipeline.evaluate import run_evaluation
 from mada.pipeline.evaluations import evaluation_of_file
 from mada.recipe.evaluation_file import evaluation_of
-from mada.run import Run
+from mada.runs import Run
 
 WARM_UP_PROBLEMS = 60
 SEATS = 3

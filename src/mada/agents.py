@@ -28,8 +28,8 @@ from mada.models.forward import set_threads
 from mada.models.loading import Base, ChatModel, first_sentence, load_base, load_chat
 from mada.recipe import Recipe
 from mada.recipe.schema import EngineSection, ModelSection
-from mada.run import StoredRun
-from mada.run.manifest import FILE as MANIFEST
+from mada.runs import StoredRun
+from mada.runs.manifest import FILE as MANIFEST
 
 ADAPTERS = "adapters"
 """The folder of a run that holds its trained adapters, one folder per agent."""

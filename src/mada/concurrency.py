@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -41,11 +41,24 @@ async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_o
 def run_sync(coroutine: Coroutine[object, object, T]) -> T:
     """Run a coroutine to its end and return its result, also where an event loop is running, as in a notebook.
 
-    There it gets a loop in a thread of its own, and the running loop stands still meanwhile.
+    There it gets an event loop in a thread of its own while the running one waits; Ctrl-C cancels the coroutine.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
+
+    async def work() -> T:
+        task = asyncio.ensure_future(coroutine)
+        started.set_result((asyncio.get_running_loop(), task))
+        return await task
+
     with ThreadPoolExecutor(1, "mada") as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+        result = thread.submit(asyncio.run, work())
+        try:
+            return result.result()
+        except KeyboardInterrupt:
+            loop, task = started.result()
+            loop.call_soon_threadsafe(task.cancel)
+            raise

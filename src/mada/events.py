@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from mada.run import StageMark
-from mada.run.records import AgentStep, ValidationStep
+from mada.runs import StageMark
+from mada.runs.records import AgentStep, ValidationStep
 
 
 @dataclass(frozen=True)

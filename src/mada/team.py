@@ -21,7 +21,7 @@ from mada.models.engines import Engine
 from mada.models.engines.starting import Hardware
 from mada.models.loading import Base
 from mada.recipe.schema import EngineSection, ModelSection
-from mada.run import StoredRun
+from mada.runs import StoredRun
 from mada.seeds import seed_for
 
 _log = logging.getLogger(__name__)

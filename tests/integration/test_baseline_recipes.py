@@ -9,7 +9,7 @@ from mada.events import Events
 from mada.pipeline.context import Context
 from mada.pipeline.split import read_problems, split
 from mada.recipe import load_recipe
-from mada.run import Run
+from mada.runs import Run
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes" / "baselines"
 

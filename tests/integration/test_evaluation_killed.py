@@ -17,7 +17,7 @@ import pytest
 from mada.evaluation.sample_cache import Sample
 from mada.evaluation.scores import Transcript
 from mada.models.engines import Completion
-from mada.run import StoredRun
+from mada.runs import StoredRun
 
 pytestmark = pytest.mark.slow
 

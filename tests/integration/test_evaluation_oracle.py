@@ -41,7 +41,7 @@ from mada.models.engines.engine import Completion, Sampling
 from mada.models.loading import load_base
 from mada.report.numbers import spread_text
 from mada.report.reading import read_grid, read_summary
-from mada.run import StoredRun
+from mada.runs import StoredRun
 from mada.seeds import seed_for
 
 # --- What is evaluated -----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from mada.models.adapters import AdapterStack, Lora, load_adapter
 from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.recipe.schema import TrainingSettings
-from mada.run import StoredRecords
+from mada.runs import StoredRecords
 
 peft = pytest.importorskip("peft")
 

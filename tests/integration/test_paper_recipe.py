@@ -16,7 +16,7 @@ from mada.difference import differences
 from mada.evaluation.scores import SCORES, Score
 from mada.models.loading import EMBEDDED
 from mada.recipe import Recipe, load_recipe
-from mada.run import StoredRun
+from mada.runs import StoredRun
 
 PAPER = Path(__file__).resolve().parents[2] / "recipes" / "paper.toml"
 SMALLER = {

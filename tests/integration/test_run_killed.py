@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-import mada.run.manifest
+import mada.runs.manifest
 from mada.atomic import replace_text
 from mada.errors import RunError
-from mada.run import Run
+from mada.runs import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
@@ -76,7 +76,7 @@ def sent(write_end: int, number: int) -> None:
 
 @pytest.fixture(autouse=True)
 def quick_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: None)
+    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: None)
 
 
 def test_every_acknowledged_record_survives_its_killed_writer(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def results(folder: Path) -> dict[str, bytes]:
 HOLDER = """
 import os, subprocess, sys, time
 from pydantic import BaseModel
-from mada.run import Run
+from mada.runs import Run
 
 class Recipe(BaseModel):
     seed: int = 5

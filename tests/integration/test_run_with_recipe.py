@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from mada.cli import app
 from mada.errors import RunError
 from mada.recipe import digest, load_recipe
-from mada.run import Run
+from mada.runs import Run
 
 
 def test_the_manifest_holds_the_resolved_recipe_under_the_digest_that_check_prints(tmp_path):

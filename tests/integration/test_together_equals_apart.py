@@ -24,7 +24,7 @@ from mada.models.adapters import AdapterStack, Lora
 from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.recipe.schema import TrainingSettings
-from mada.run import StoredRecords
+from mada.runs import StoredRecords
 
 AGENTS = ("generator-1", "generator-2", "generator-3")
 """Each agent's seed of its first adapter: an agent alone must start where it started among others."""

@@ -27,8 +27,8 @@ from mada.events import (
     from_json,
     to_json,
 )
-from mada.run import StageMark
-from mada.run.records import AgentStep, ValidationStep
+from mada.runs import StageMark
+from mada.runs.records import AgentStep, ValidationStep
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 250_000, tzinfo=UTC)
 MARK = StageMark(name="critics", started_at=NOW, ended_at=NOW, seconds=2.5, summary={"steps": 3, "best": {"a": 0.5}})

@@ -18,20 +18,20 @@ ALLOWED: dict[str, set[str]] = {
     "text": set(),
     "grading": set(),
     "problems": set(),
-    "run": set(),
-    "events": {"run"},
+    "runs": set(),
+    "events": {"runs"},
     "debate": {"problems", "grading", "events"},
     "models": {"debate", "grading", "recipe"},
-    "learning": {"models", "grading", "recipe", "run", "events"},
+    "learning": {"models", "grading", "recipe", "runs", "events"},
     "recipe": {"debate", "problems"},
-    "agents": {"debate", "models", "recipe", "run"},
-    "team": {"agents", "debate", "events", "models", "grading", "recipe", "run"},
-    "evaluation": {"agents", "debate", "models", "grading", "problems", "run"},
-    "report": {"evaluation", "run"},
+    "agents": {"debate", "models", "recipe", "runs"},
+    "team": {"agents", "debate", "events", "models", "grading", "recipe", "runs"},
+    "evaluation": {"agents", "debate", "models", "grading", "problems", "runs"},
+    "report": {"evaluation", "runs"},
     "pipeline": {
         "problems",
         "grading",
-        "run",
+        "runs",
         "events",
         "recipe",
         "debate",
@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
         "report",
     },
 }
-TOP = {"cli", "serving", "cluster", "__main__", "__init__"}
+TOP = {"api", "cli", "serving", "cluster", "__main__", "__init__"}
 OPEN_TO_ALL = {"errors", "digest", "difference", "atomic", "seeds", "concurrency", "text", "__init__"}
 HEAVY = {
     *("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "peft", "accelerate", "datasets"),

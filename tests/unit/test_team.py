@@ -23,7 +23,7 @@ from mada.models.engines.background import BackgroundEngine
 from mada.models.engines.starting import Hardware
 from mada.models.loading import load_base
 from mada.recipe import Recipe
-from mada.run import Run
+from mada.runs import Run
 from mada.team import Team
 
 

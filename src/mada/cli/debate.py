@@ -119,7 +119,7 @@ def _refuse_contradictions(choices: Choices, *, question: str | None, file: Path
 
 def _check_run(folder: Path) -> None:
     """Refuse a folder that is no run before PyTorch is loaded, which takes seconds."""
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     StoredRun.read(folder)
 

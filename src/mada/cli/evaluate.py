@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mada.events import Events
     from mada.recipe import Recipe
     from mada.recipe.evaluation_file import EvaluationRecipe
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
 SYSTEMS = ("single", "vote", "weighted-vote", "judge", "debate")
 
@@ -143,7 +143,7 @@ def ablate(
     Critics without the counterfactual advantage are trained for it; everything else is evaluation. What the run's own
     evaluation has sampled is used again, and what is not given is as in its recipe. The same command goes on.
     """
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
     others = _others(reuse)
@@ -193,7 +193,7 @@ def _evaluate_run(
     reuse: list[Path] | None,
 ) -> None:
     from mada.problems.sources import parse_sources
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     stored, others = StoredRun.read(folder), _others(reuse)
     changes = {f"evaluation.{key}": value for key, value in options.items()} | {"engine.fail_on_error": fail_on_error}
@@ -204,7 +204,7 @@ def _evaluate_run(
     with _following() as events:
         from mada.pipeline.evaluations import evaluation_of_run
         from mada.pipeline.running import evaluate_and_report
-        from mada.run import Run
+        from mada.runs import Run
 
         evaluation = evaluation_of_run(recipe, stored.folder)
         evaluation.check()
@@ -223,7 +223,7 @@ def _refuse_untrained(stored: "StoredRun", recipe: "Recipe") -> None:
 
 def _others(folders: list[Path] | None) -> "list[StoredRun]":
     """Return the evaluations whose samples are to be used, or say which of them is none."""
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     return [StoredRun.read(folder) for folder in folders or ()]
 
@@ -232,7 +232,7 @@ def _hold(recipe: "EvaluationRecipe", place: Path, *, others: "list[StoredRun]")
     with _following() as events:
         from mada.pipeline.evaluations import evaluation_of_file
         from mada.pipeline.running import evaluate_and_report
-        from mada.run import Run
+        from mada.runs import Run
 
         evaluation = evaluation_of_file(recipe)
         evaluation.check()
@@ -347,7 +347,7 @@ def _print_results(place: Path) -> None:
     from mada.report.reading import Source, read_summary
     from mada.report.sections.results import headline_tables
     from mada.report.sections.run import cost_lines
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     stored = StoredRun.read(place)
     summary = read_summary(stored)

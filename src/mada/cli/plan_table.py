@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mada.pipeline.measure import Rates
     from mada.pipeline.plan import Plan
     from mada.recipe import Recipe
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
 
 def print_plan(

@@ -35,8 +35,8 @@ def report(
     repeated = next((one for one in resolved if resolved.count(one) > 1), None)
     if repeated:
         raise RunError(f"got {repeated} twice; give each run once")
-    from mada.run import StoredRun
-    from mada.run.manifest import FILE as MANIFEST_FILE
+    from mada.runs import StoredRun
+    from mada.runs.manifest import FILE as MANIFEST_FILE
 
     runs = [StoredRun.read(one) for one in chosen]
     if len(runs) == 1 and out is not None:
@@ -68,7 +68,7 @@ def show(
 ) -> None:
     """Show a run in the terminal: its progress, training and results."""
     from mada.cli.runs_table import latest_run
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     folder = folder or latest_run(Path("runs"))
     stored = StoredRun.read(folder)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mada.recipe import Recipe
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
 ArgumentsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[RECIPE] [KEY=VALUE]…", help="A recipe file, and fields to set in it.")
@@ -117,7 +117,7 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
         raise RecipeError(
             "got no recipe; give one, such as recipes/quickstart.toml, or --run with the folder of a run to go on with"
         )
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     stored = StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
     from mada.agents import recipe_of
@@ -143,7 +143,7 @@ def _trackers(names: "Sequence[str]") -> "tuple[str, ...]":
 
 def _lender(folder: Path, recipe: "Recipe", *, again: str | None) -> "StoredRun":
     """Return the run whose generators are to be taken, if they are the recipe's, before anything is written."""
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     if again is not None and again in stage_names(recipe, last="critic-data"):
         raise RunError(f"--from {again} would do again what --generators takes from {folder}; leave one of them out")
@@ -168,7 +168,7 @@ def _run(
 ) -> None:
     """Do the stages of a recipe, once nothing is left that could be refused beforehand."""
     from mada.cli.run_view import RunView
-    from mada.run import Run
+    from mada.runs import Run
 
     screen = console()
     changed = _checked(recipe, folder, first=first, last=last, lender=lender, command=command)
@@ -203,7 +203,7 @@ def _print_results(folder: Path, shown: Path) -> None:
     from mada.report.publishing import PAGE_FILE
     from mada.report.reading import read_summary
     from mada.report.sections.results import headline_tables
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     stored = StoredRun.read(folder)
     done = [mark.name for mark in stored.finished_stages()]
@@ -252,7 +252,7 @@ def _to_do(
 ) -> list[str]:
     """Return the stages that are not finished, not to be taken from another run, or to be done again."""
     from mada.pipeline.stages import generator_stages
-    from mada.run.folder import mark_path
+    from mada.runs.folder import mark_path
 
     again = stage_names(recipe, first=first) if first else ()
     taken = generator_stages(recipe) if lender else ()

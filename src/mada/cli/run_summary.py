@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mada.report.reading import Source
     from mada.report.training import TrainingCurve
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
 WIDEST = 48
 """Characters of a sparkline: enough to see a course, and agents' names and numbers fit beside it."""

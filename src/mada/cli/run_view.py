@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    from mada.run import StageMark
+    from mada.runs import StageMark
 
 ENOUGH_TO_TELL = 50
 SHARE_TO_TELL = 0.02

@@ -12,7 +12,7 @@ from mada.pipeline.stages import STAGE_NAMES
 from mada.text import counted, duration
 
 if TYPE_CHECKING:
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def print_runs(folder: Path, *, as_json: bool) -> None:
 
 def latest_run(folder: Path) -> Path:
     """Return the run in a folder that was worked on last."""
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     started: dict[Path, datetime] = {}
     for manifest in sorted(folder.glob("*/manifest.json")):
@@ -74,7 +74,7 @@ def find_runs(folder: Path) -> list[RunLine]:
     """Return the runs that lie directly in a folder; one that cannot be read is listed with the reason."""
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; give the one that holds your runs")
-    from mada.run import StoredRun
+    from mada.runs import StoredRun
 
     lines: list[RunLine] = []
     for manifest in sorted(folder.glob("*/manifest.json")):
@@ -108,7 +108,7 @@ def _line(run: "StoredRun", folder: Path) -> RunLine:
 def state_of(run: "StoredRun", done: list[str]) -> str:
     """Say how far a run is: running, finished, or where it stopped."""
     from mada.report.publishing import PAGE_FILE
-    from mada.run.lock import holder_of
+    from mada.runs.lock import holder_of
 
     if holder_of(run.folder) is not None:
         return f"running, {counted(len(done), 'stage')} done"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from mada.run.records import AgentStep, ValidationStep
+    from mada.runs.records import AgentStep, ValidationStep
 
 SECONDS_BETWEEN_LINES = 10.0
 # The table without its sparklines, so that they can have the rest of the line.

@@ -15,7 +15,7 @@ from mada.debate.transcript import Role
 from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.sample_cache import SampleCounts
-from mada.run import Records
+from mada.runs import Records
 
 USAGE = "effort"
 """The name of the records in a run."""

@@ -23,7 +23,7 @@ from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript, score_debate
 from mada.grading import Grader
 from mada.problems import Problem
-from mada.run import Run
+from mada.runs import Run
 
 _log = logging.getLogger(__name__)
 AgentNamed = Callable[[str], Agent]

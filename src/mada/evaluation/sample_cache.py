@@ -24,8 +24,8 @@ from typing import Literal, Protocol
 from mada.atomic import replace_bytes
 from mada.errors import RunError
 from mada.models.engines import Completion, Engine, Sampling, Stop
-from mada.run import Records, Run, StoredRecords
-from mada.run.jsonl import is_json
+from mada.runs import Records, Run, StoredRecords
+from mada.runs.jsonl import is_json
 
 
 @dataclass(frozen=True, slots=True)

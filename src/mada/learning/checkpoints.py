@@ -32,8 +32,8 @@ from mada.digest import digest_of
 from mada.errors import LearningError, RunError
 from mada.models.adapters import AdapterStack
 from mada.models.adapters.peft_files import digest_of_adapter, save_adapter
-from mada.run.jsonl import json_text
-from mada.run.manifest import package_versions
+from mada.runs.jsonl import json_text
+from mada.runs.manifest import package_versions
 
 # Folders are filled under a hidden name, synced to disk, then renamed. So a folder with a proper name is complete, and
 # what a killed process leaves has a hidden name, which `atomic.remove_temporaries` removes.

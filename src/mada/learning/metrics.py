@@ -15,8 +15,8 @@ from mada.learning.advantages import Baseline, CreditedGroup, group_relative
 from mada.learning.passes import AgentReport
 from mada.learning.rollouts import Group
 from mada.recipe.schema import Deviation
-from mada.run import Records
-from mada.run.records import CREDITS, METRICS, VALIDATION, AgentStep, GroupCredit, ValidationStep
+from mada.runs import Records
+from mada.runs.records import CREDITS, METRICS, VALIDATION, AgentStep, GroupCredit, ValidationStep
 
 
 def agent_step(

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, cast
 
 from mada.errors import LearningError
 from mada.events import Event, StepFinished, TrainingStarted, ValidationFinished
-from mada.run.records import AgentStep, ValidationStep
+from mada.runs.records import AgentStep, ValidationStep
 
 TRACKERS = ("wandb", "trackio", "tensorboard", "mlflow")
 

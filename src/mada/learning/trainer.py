@@ -45,8 +45,8 @@ from mada.learning.task import TrainingTask, check_task, identity
 from mada.models.adapters import AdapterStack
 from mada.models.engines import Engine, Sampling
 from mada.recipe.schema import TrainingSettings
-from mada.run.folder import accessible
-from mada.run.lock import lock_folder
+from mada.runs.folder import accessible
+from mada.runs.lock import lock_folder
 from mada.seeds import seed_for
 
 

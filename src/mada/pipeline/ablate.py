@@ -28,7 +28,7 @@ from mada.problems import load_problems
 from mada.recipe import Recipe
 from mada.recipe.errors import did_you_mean
 from mada.recipe.values import Count, Names, OrNone, Positive, Section, Seed, Text
-from mada.run import Run, StoredRun
+from mada.runs import Run, StoredRun
 
 FOLDER = "ablations"
 NO_COUNTERFACTUAL = "no-counterfactual"

@@ -13,7 +13,7 @@ from mada.grading import Grader
 from mada.models.loading import digest_of_model
 from mada.recipe import Recipe
 from mada.recipe.schema import TrainingSettings
-from mada.run import Run
+from mada.runs import Run
 
 T = TypeVar("T")
 

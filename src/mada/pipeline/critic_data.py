@@ -19,7 +19,7 @@ from mada.pipeline.split import read_problems, read_split
 from mada.problems import Problem
 from mada.recipe.schema import Truncated
 from mada.report.reading import CRITIC_EXAMPLES
-from mada.run import StoredRun
+from mada.runs import StoredRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from mada.pipeline.results import EvaluationResult
 from mada.pipeline.split import read_problems
 from mada.problems import Problem, load_problems, remove_copies
 from mada.recipe.schema import EngineSection, ModelSection
-from mada.run import Run, StoredRun
+from mada.runs import Run, StoredRun
 
 STAGE = "evaluate"
 _NAMED_PROBLEMS = 5

@@ -12,7 +12,7 @@ from mada.events import Event, Events, StepFinished
 from mada.pipeline.plan import Plan, PlannedStage, Workload
 from mada.pipeline.running import run_recipe
 from mada.recipe import Recipe
-from mada.run import Run
+from mada.runs import Run
 
 STEPS = 3
 """The first one compiles and fills caches, and is not counted."""

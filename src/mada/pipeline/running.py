@@ -1,6 +1,5 @@
 """Running a recipe: stage after stage, finished ones skipped, an unfinished one resumed."""
 
-import asyncio
 import gc
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -8,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from mada.agents import ADAPTERS, recipe_of
+from mada.concurrency import run_sync
 from mada.difference import differences, format_differences
 from mada.errors import RunError
 from mada.events import Events, StageFinished, StageSkipped, StageStarted
@@ -30,10 +30,10 @@ from mada.pipeline.stages import (
 from mada.pipeline.training import critics, generators
 from mada.recipe import Recipe
 from mada.report.publishing import publish_run
-from mada.run import Run, StoredRun
-from mada.run.folder import accessible
-from mada.run.manifest import FILE as MANIFEST
-from mada.run.manifest import recipe_differences
+from mada.runs import Run, StoredRun
+from mada.runs.folder import accessible
+from mada.runs.manifest import FILE as MANIFEST
+from mada.runs.manifest import recipe_differences
 
 
 async def report(context: Context) -> ReportResult:
@@ -81,7 +81,7 @@ def run_recipe(
     if generators_from is not None:
         copy_generators(generators_from, run, recipe)
     context = Context(run, recipe, events)
-    asyncio.run(_do_stages(run, {name: partial(FUNCTIONS[name], context) for name in names}, events=events))
+    run_sync(_do_stages(run, {name: partial(FUNCTIONS[name], context) for name in names}, events=events))
 
 
 def evaluate_and_report(
@@ -90,7 +90,7 @@ def evaluate_and_report(
     """Run an evaluation in a folder of its own and write its report; what is done is not done again."""
     check_inputs(run, evaluation, evaluation.load_problems())
     evaluate_run = partial(run_evaluation, run, evaluation, events=events, earlier=earlier)
-    asyncio.run(_do_stages(run, {STAGE: evaluate_run, "report": partial(write_report, run)}, events=events))
+    run_sync(_do_stages(run, {STAGE: evaluate_run, "report": partial(write_report, run)}, events=events))
 
 
 async def _do_stages(run: Run, stages: Mapping[str, Callable[[], Awaitable[StageResult]]], *, events: Events) -> None:

@@ -8,7 +8,7 @@ from mada.pipeline.results import SplitResult
 from mada.problems import Problem, Split, load_problems, remove_copies, split_problems
 from mada.problems.known import KNOWN_SETS, known_name
 from mada.recipe import Recipe
-from mada.run import StoredRun
+from mada.runs import StoredRun
 from mada.seeds import seed_for
 
 SPLIT_FILE = "split.json"

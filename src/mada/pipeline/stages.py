@@ -29,7 +29,7 @@ class Stage:
 
     def has_begun(self, folder: Path) -> bool:
         """Whether the stage has finished in a run's folder, or left something there."""
-        from mada.run.folder import mark_path
+        from mada.runs.folder import mark_path
 
         return mark_path(folder, self.name).exists() or any(True for _ in self.paths(folder))
 

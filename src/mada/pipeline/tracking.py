@@ -8,7 +8,7 @@ from mada.evaluation.summary import Summary
 from mada.events import Event, StageFinished, TrainingFinished, TrainingStarted
 from mada.learning.trackers import Tracking, log_training, open_trackers
 from mada.report.reading import read_summary
-from mada.run import StoredRun
+from mada.runs import StoredRun
 
 PROJECT = "mada"
 

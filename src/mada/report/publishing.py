@@ -37,7 +37,7 @@ from mada.report.sections.run import (
     training_section,
 )
 from mada.report.training import finished_training_warnings
-from mada.run import StoredRun
+from mada.runs import StoredRun
 from mada.text import counted
 
 PAGE_FILE, TEXT_FILE, FOLDER = "report.html", "report.md", "report"

@@ -11,7 +11,7 @@ from mada.evaluation.sample_cache import SAMPLES, Sample, SampleCounts
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
 from mada.evaluation.summary import Summary, summarize
 from mada.evaluation.transitions import DebateTransitions, debate_transitions
-from mada.run import StoredRecords, StoredRun
+from mada.runs import StoredRecords, StoredRun
 
 CRITIC_EXAMPLES = "critic-examples"
 ABLATIONS = "ablations"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Literal, Protocol, TypeVar
 
-from mada.run import StoredRecords, StoredRun
+from mada.runs import StoredRecords, StoredRun
 
 Role = Literal["generators", "critics"]
 ROLES: tuple[Role, ...] = ("generators", "critics")

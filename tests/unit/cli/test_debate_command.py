@@ -28,7 +28,7 @@ from mada.debate.protocol import RoundStarted, TurnFinished, run_debate
 from mada.debate.transcript import Debate, Response, StopReason, Turn, Verdict, Votes
 from mada.events import Events
 from mada.recipe import Recipe
-from mada.run import Run
+from mada.runs import Run
 
 TEMPLATE = (
     "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}{% if add_generation_prompt %}>{% endif %}"

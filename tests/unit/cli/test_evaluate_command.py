@@ -12,7 +12,7 @@ from mada.cli import app
 from mada.errors import RunError
 from mada.models.loading import EMBEDDED
 from mada.report.reading import read_summary
-from mada.run import StoredRun
+from mada.runs import StoredRun
 
 RECIPE = """
 name = "tiny"

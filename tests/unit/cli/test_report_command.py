@@ -5,7 +5,7 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from mada.cli import app
-from mada.run import Run
+from mada.runs import Run
 
 
 class Recipe(BaseModel):

@@ -20,7 +20,7 @@ from mada.errors import RecipeError
 from mada.recipe import load_recipe
 from mada.report.reading import read_summary
 from mada.report.sections.results import headline_table
-from mada.run import Run, StoredRun
+from mada.runs import Run, StoredRun
 
 RECIPE = """
 name = "tiny"
@@ -489,7 +489,7 @@ def test_the_command_in_the_message_does_again_what_depends_on_a_change_and_keep
 def test_a_run_that_is_killed_while_a_change_is_made_never_has_stages_of_two_recipes(
     recipe, tmp_path, pretended, monkeypatch
 ):
-    from mada.run import folder
+    from mada.runs import folder
 
     def killed(*_):
         raise KeyboardInterrupt

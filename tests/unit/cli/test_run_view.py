@@ -9,7 +9,7 @@ from rich.console import Console
 from factories import stage_summary
 from mada.cli.run_view import RunView, outcome
 from mada.events import Progress, StageFinished, StageSkipped, StageStarted, StepFinished, TrainingStarted
-from mada.run import StageMark
+from mada.runs import StageMark
 
 
 def mark(name, seconds=12.3, **summary):

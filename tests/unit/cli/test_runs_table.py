@@ -10,7 +10,7 @@ from mada.cli import app
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.recipe import Recipe
-from mada.run import Run
+from mada.runs import Run
 
 STAGES = ("split", "generators", "critic-data", "critics", "evaluate", "report")
 PLAN = EvaluationPlan(

@@ -14,7 +14,7 @@ from mada.cli.training_view import sparkline
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.report.publishing import report_markdown
-from mada.run import Run
+from mada.runs import Run
 from scores import score_of
 
 PLAN = EvaluationPlan(

@@ -17,7 +17,7 @@ from mada.events import (
     TrainingStarted,
     ValidationFinished,
 )
-from mada.run.records import AgentStep, ValidationStep
+from mada.runs.records import AgentStep, ValidationStep
 
 AGENTS = ("generator-1", "generator-2")
 PLAN = TrainingStarted("generators", AGENTS, 1, 100, {}, {})

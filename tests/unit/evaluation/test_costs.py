@@ -16,7 +16,7 @@ from mada.evaluation.costs import (
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.sample_cache import SampleCounts
-from mada.run import Records
+from mada.runs import Records
 
 SINGLE = PlannedSystem(name="single", title="Single", generators=("g",), parameters=0)
 DEBATE = PlannedSystem(

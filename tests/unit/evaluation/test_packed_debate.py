@@ -11,7 +11,7 @@ from mada.debate.prompts import Prompts, fit_debate_prompt
 from mada.debate.transcript import Debate, Response, Turn, Verdict, Votes
 from mada.errors import RunError
 from mada.evaluation.scores import Transcript, pack_debate, unpack_debate
-from mada.run import Records, StoredRecords
+from mada.runs import Records, StoredRecords
 from mada.seeds import rng
 
 WORDS = [f"{first}{second}" for first in ("so", "then", "we", "add", "half", "x") for second in ("", "s", "=", " 3")]

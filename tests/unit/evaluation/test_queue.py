@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 import mada.evaluation.budgets
-import mada.run.manifest
+import mada.runs.manifest
 from mada.debate.prompts import WindowError
 from mada.debate.transcript import Response, Turn
 from mada.errors import EngineError, EvaluationError, RunError, UnansweredError
@@ -18,7 +18,7 @@ from mada.evaluation.queue import Queue
 from mada.evaluation.scores import SCORES, TRANSCRIPTS, Score, Transcript
 from mada.evaluation.systems import debate_system, llm_judge, majority_vote, single_agents
 from mada.problems import Problem
-from mada.run import Records, Run
+from mada.runs import Records, Run
 from mada.seeds import seed_for
 
 
@@ -125,7 +125,7 @@ class Session:
 
 @pytest.fixture(autouse=True)
 def quick_surroundings(monkeypatch):
-    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: None)
+    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: None)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from mada.evaluation.sample_cache import Sample, SampleCounts, SampleKey, SampleStore, open_samples
 from mada.models.engines import Completion, Sampling
-from mada.run import Records, Run, StoredRecords
+from mada.runs import Records, Run, StoredRecords
 
 SAMPLING = Sampling(max_tokens=8, temperature=0.5, top_p=0.75, top_k=20, stop_tokens=(2,), seed=3)
 KEY = SampleKey("a", (1, 2), SAMPLING, 1)

@@ -14,7 +14,7 @@ from mada.errors import LearningError
 from mada.events import Events, StepFinished, TrainingStarted, ValidationFinished
 from mada.learning import trackers as trackers_module
 from mada.learning.trackers import TRACKERS, Tracker, Tracking, check_trackers, log_training, open_trackers
-from mada.run.records import AgentStep, ValidationStep
+from mada.runs.records import AgentStep, ValidationStep
 
 NUMBERS: dict[str, Any] = dict.fromkeys(AgentStep.__dataclass_fields__, None) | {
     "step": 4,

@@ -32,7 +32,7 @@ from mada.models.adapters.peft_files import load_adapter
 from mada.models.engines import Completion, ScriptedEngine, ScriptedRequest
 from mada.models.engines.local import LocalEngine
 from mada.recipe.schema import TrainingSettings
-from mada.run.lock import lock_folder
+from mada.runs.lock import lock_folder
 from mada.seeds import rng, seed_for
 
 AGENTS = ("a", "b")

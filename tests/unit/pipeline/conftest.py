@@ -16,7 +16,7 @@ from mada.models.loading import load_base
 from mada.pipeline.context import Context
 from mada.problems import load_problems
 from mada.recipe import load_recipe
-from mada.run import Run
+from mada.runs import Run
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from mada.pipeline.evaluations import agents_of_run, systems_of_run
 from mada.pipeline.split import PROBLEMS
 from mada.problems import Problem, load_problems
 from mada.report.reading import read_summary
-from mada.run import StoredRun
+from mada.runs import StoredRun
 
 BENCHMARKS = ("abacus-easy", "abacus-medium")
 VOTES = ("vote", "untrained-vote", "trained-vote", "trained-weighted-vote", "trained-vote-at-cost")

@@ -15,7 +15,7 @@ from mada.problems import BENCHMARKS
 from mada.recipe import Recipe
 from mada.recipe.evaluation_file import EvaluationRecipe, evaluation_of, load_evaluation
 from mada.recipe.schema import ModelSection
-from mada.run import Run
+from mada.runs import Run
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

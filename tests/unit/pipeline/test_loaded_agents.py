@@ -17,7 +17,7 @@ from mada.pipeline.evaluate import load_agents, run_evaluation
 from mada.pipeline.evaluations import evaluation_of_file
 from mada.recipe.evaluation_file import evaluation_of
 from mada.recipe.schema import EngineSection, ModelSection
-from mada.run import Records, Run, StoredRun
+from mada.runs import Records, Run, StoredRun
 
 NANO, SHORT = ModelSection(name="mada-nano"), ModelSection(name="mada-nano", window=64)
 

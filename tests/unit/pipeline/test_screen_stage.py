@@ -100,7 +100,7 @@ def test_what_was_answered_is_not_asked_again(stage, opened, tiny, base):
 
 def test_a_run_that_borrows_generators_borrows_what_they_were_chosen_by(stage, opened, tiny, with_adapters, scripted):
     from mada.pipeline.critic_data import critic_data
-    from mada.run import Run, StoredRun
+    from mada.runs import Run, StoredRun
 
     context, _ = stage
     for name, function in {"screen": screen, "critic-data": critic_data}.items():

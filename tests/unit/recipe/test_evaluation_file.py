@@ -9,7 +9,7 @@ import pytest
 from mada.errors import RecipeError
 from mada.problems.known import BENCHMARKS
 from mada.recipe.evaluation_file import EvaluationRecipe, SystemSection, is_evaluation_file, load_evaluation
-from mada.run.manifest import allowed_changes
+from mada.runs.manifest import allowed_changes
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 EVERYTHING = """

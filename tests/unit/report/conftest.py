@@ -14,7 +14,7 @@ from mada.report.document import Cell, Code, Column, Figure, Heading, Listing, S
 from mada.report.document import paragraph as prose
 from mada.report.forms.markdown import table_markdown
 from mada.report.reading import Source
-from mada.run import Run
+from mada.runs import Run
 from scores import score_of
 
 HOSTILE = "```\n</details><script>alert(1)</script>\n# Results\n| a | b |\x1b[2J"

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-import mada.run.manifest
+import mada.runs.manifest
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.report.comparing import comparison_sections
 from mada.report.document import Figure, Paragraph, Table
 from mada.report.publishing import distinct_titles, publish_comparison
 from mada.report.reading import Source
-from mada.run import Run, StoredRun
-from mada.run.manifest import Commit, Gpu, Hardware
+from mada.runs import Run, StoredRun
+from mada.runs.manifest import Commit, Gpu, Hardware
 from scores import score_of
 
 SYSTEMS = (
@@ -42,8 +42,8 @@ def recipe(**fields):
 @pytest.fixture(autouse=True)
 def known_surroundings(monkeypatch):
     machine = Hardware(cpu="EPYC", cores=2, memory_mib=1, gpus=(Gpu(name="H200", memory_mib=1, driver="1"),) * 2)
-    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: Commit(id="abc123", dirty=False))
-    monkeypatch.setattr(mada.run.manifest, "current_hardware", lambda: machine)
+    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: Commit(id="abc123", dirty=False))
+    monkeypatch.setattr(mada.runs.manifest, "current_hardware", lambda: machine)
 
 
 def score(system, seed, problem, right, *, benchmark="easy"):

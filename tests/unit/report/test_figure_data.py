@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from pydantic import BaseModel
 
-import mada.run.manifest
+import mada.runs.manifest
 from mada.evaluation.grid import Grid, Omitted
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.summary import against_reference
@@ -24,8 +24,8 @@ from mada.report.figures.training import training_figure
 from mada.report.figures.writing import figures_of
 from mada.report.reading import Source
 from mada.report.training import RolloutPoint, ValidationPoint, smoothed
-from mada.run import Run
-from mada.run.manifest import Commit
+from mada.runs import Run
+from mada.runs.manifest import Commit
 from scores import score_of
 
 
@@ -41,7 +41,7 @@ class Recipe(BaseModel):
 
 @pytest.fixture(autouse=True)
 def known_commit(monkeypatch):
-    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: Commit(id="abc123", dirty=False))
+    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: Commit(id="abc123", dirty=False))
 
 
 @pytest.fixture

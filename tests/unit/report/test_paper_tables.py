@@ -24,7 +24,7 @@ from mada.report.paper.costs import (
 )
 from mada.report.paper.layout import PaperSystems
 from mada.report.reading import Source
-from mada.run import Run
+from mada.runs import Run
 from scores import score_of
 
 GOLDENS = Path(__file__).parent / "goldens"

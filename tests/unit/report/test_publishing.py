@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 from scipy.stats import ttest_ind
 
-import mada.run.manifest
+import mada.runs.manifest
 from mada.errors import RunError
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan
@@ -22,8 +22,8 @@ from mada.evaluation.summary import summarize
 from mada.report.forms.html import Drawing
 from mada.report.publishing import Published, publish_run
 from mada.report.sections.results import headline_sentence
-from mada.run import Run
-from mada.run.manifest import Commit
+from mada.runs import Run
+from mada.runs.manifest import Commit
 
 TABLES = {
     *(
@@ -54,7 +54,7 @@ class Recipe(BaseModel):
 
 @pytest.fixture(autouse=True)
 def known_commit(monkeypatch):
-    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: Commit(id="abc123", dirty=False))
+    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: Commit(id="abc123", dirty=False))
 
 
 @pytest.fixture
@@ -313,7 +313,7 @@ PUBLISHING = """
 import sys
 from pathlib import Path
 from mada.report.publishing import publish_run
-from mada.run import StoredRun
+from mada.runs import StoredRun
 import mada.report.figures.writing as writing
 writing.write_figures = lambda figures, folder: ([], {})
 ready, go = Path(sys.argv[2]), Path(sys.argv[3])

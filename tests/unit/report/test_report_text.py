@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 from pydantic import BaseModel
 
-import mada.run.manifest
+import mada.runs.manifest
 from mada.errors import EvaluationError
 from mada.evaluation.costs import Usage
 from mada.evaluation.grid import Grid, Omitted, score_key
@@ -18,8 +18,8 @@ from mada.report.forms.html import html_section
 from mada.report.publishing import opening_of, report_markdown, sections_of, title_of
 from mada.report.reading import Source, read_summary
 from mada.report.sections.debates import LONGEST_TEXT, examples_section, pick_examples, shortened
-from mada.run import Run
-from mada.run.manifest import Commit
+from mada.runs import Run
+from mada.runs.manifest import Commit
 
 
 class Recipe(BaseModel):
@@ -38,7 +38,7 @@ class Line:
 
 @pytest.fixture(autouse=True)
 def known_commit(monkeypatch):
-    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: Commit(id="abc123", dirty=True))
+    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: Commit(id="abc123", dirty=True))
 
 
 @pytest.fixture

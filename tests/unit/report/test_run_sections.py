@@ -20,7 +20,7 @@ from mada.report.paper.layout import PaperSystems
 from mada.report.publishing import report_markdown
 from mada.report.reading import Source
 from mada.report.sections.run import cost_lines, costs_section, recipe_section
-from mada.run import Run
+from mada.runs import Run
 
 # 10,800 sampled tokens took 120 s of two accelerators: 300 tokens are charged with 3.33 s of the clock.
 COSTS = r"""

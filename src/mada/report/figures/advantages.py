@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from mada.report.figures.drawing import BLACK, BLUE, SKY_BLUE, VERMILLION, panels, percent_axis, shortened
 from mada.report.reading import Source, run_title
-from mada.run import StoredRecords
+from mada.runs import StoredRecords
 
 BINS = 31
 """An odd number of equal bins, so that 0 lies in the middle of one and signs are never mixed elsewhere."""

@@ -23,7 +23,7 @@ from mada.report.figures import figure
 from mada.report.numbers import NOTHING, count_text, numbered_titles, points_text, share_text, small_text
 from mada.report.reading import CRITIC_EXAMPLES, Source, has_records, stored
 from mada.report.training import ROLES, TrainingOutcome, read_outcomes
-from mada.run import StageMark
+from mada.runs import StageMark
 from mada.text import duration
 
 PRIVATE = ("host", "pid")

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-import mada.run.jsonl
+import mada.runs.jsonl
 from mada.errors import RunError
-from mada.run import Records, StoredRecords
-from mada.run.jsonl import json_text
+from mada.runs import Records, StoredRecords
+from mada.runs.jsonl import json_text
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ def test_records_are_synced_when_asked_at_the_end_and_every_so_often(
         monkeypatch.setattr(os, "fsync", synced.append)
         records.append(A)
         assert len(synced) == 0
-        monkeypatch.setattr(mada.run.jsonl, "SYNC_SECONDS", 0.0)
+        monkeypatch.setattr(mada.runs.jsonl, "SYNC_SECONDS", 0.0)
         records.append(A)
         assert len(synced) == 1
         records.sync()

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-import mada.run.manifest
+import mada.runs.manifest
 from mada.errors import RunError
-from mada.run import Run, StoredRun
+from mada.runs import Run, StoredRun
 from mada.seeds import rng, seed_for
 
 FORKING = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def quick_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests open many runs; asking git each time is what test_run_environment is for."""
-    monkeypatch.setattr(mada.run.manifest, "current_commit", lambda: None)
+    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: None)
 
 
 def content(folder: Path) -> dict[str, bytes]:

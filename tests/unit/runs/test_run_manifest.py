@@ -16,9 +16,9 @@ import mada
 from mada.difference import ABSENT, Difference
 from mada.digest import digest_of
 from mada.errors import RunError
-from mada.run import Manifest
-from mada.run import manifest as manifest_module
-from mada.run.manifest import (
+from mada.runs import Manifest
+from mada.runs import manifest as manifest_module
+from mada.runs.manifest import (
     Commit,
     Gpu,
     allowed_changes,

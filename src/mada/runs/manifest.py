@@ -25,7 +25,7 @@ from mada.atomic import replace_text
 from mada.difference import ABSENT, Difference, differences, format_differences
 from mada.digest import digest_of
 from mada.errors import RunError
-from mada.run.jsonl import first_error, json_text
+from mada.runs.jsonl import first_error, json_text
 
 FORMAT = 1
 FILE = "manifest.json"

@@ -11,8 +11,8 @@
 it at any time.
 """
 
-from mada.run.folder import Run, Stage, StageMark, StoredRun
-from mada.run.jsonl import Records, StoredRecords
-from mada.run.manifest import Manifest, Session
+from mada.runs.folder import Run, Stage, StageMark, StoredRun
+from mada.runs.jsonl import Records, StoredRecords
+from mada.runs.manifest import Manifest, Session
 
 __all__ = ["Manifest", "Records", "Run", "Session", "Stage", "StageMark", "StoredRecords", "StoredRun"]

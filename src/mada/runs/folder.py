@@ -19,9 +19,9 @@ from mada import seeds
 from mada.atomic import folder_lock, is_temporary, remove_temporaries, replace_bytes, sync_folder
 from mada.digest import digest_of_file
 from mada.errors import RunError
-from mada.run.jsonl import Records, StoredRecords, json_text
-from mada.run.lock import LOCK_FILE, lock_folder
-from mada.run.manifest import (
+from mada.runs.jsonl import Records, StoredRecords, json_text
+from mada.runs.lock import LOCK_FILE, lock_folder
+from mada.runs.manifest import (
     FILE,
     Frozen,
     Manifest,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mada.errors import RunError
-from mada.run.lock import holder_of, lock_folder
+from mada.runs.lock import holder_of, lock_folder
 
 FORKING = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
@@ -33,7 +33,7 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path: Path)
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
-    code = "import sys, time; from pathlib import Path; from mada.run.lock import lock_folder\n"
+    code = "import sys, time; from pathlib import Path; from mada.runs.lock import lock_folder\n"
     code += "lock = lock_folder(Path(sys.argv[1])); print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
