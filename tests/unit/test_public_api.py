@@ -8,6 +8,7 @@ import pytest
 from tests.factories import TINY_RECIPE
 
 import mada
+from mada import concurrency
 from mada.concurrency import run_sync
 from mada.events import Events, StageFinished, StageSkipped
 
@@ -80,14 +81,14 @@ def test_interrupting_a_notebook_cancels_what_runs(monkeypatch):
 
     def cell():
         with monkeypatch.context() as patch:
-            result = mada.concurrency.Future.result
+            result = concurrency.Future.result
             calls = []
 
             def once(self, timeout=None):
                 calls.append(self)
                 return interrupted(self) if len(calls) == 1 else result(self, timeout)
 
-            patch.setattr(mada.concurrency.Future, "result", once)
+            patch.setattr(concurrency.Future, "result", once)
             run_sync(endless())
 
     with pytest.raises(KeyboardInterrupt):

@@ -11,7 +11,8 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
@@ -61,7 +62,7 @@ def _open(path: Path) -> IO[bytes]:
         raise DataError(f"{path}: cannot be opened ({error.strerror})") from error
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path) -> Generator[str]:
     with _open(path) as stream:
         for _, line in _numbered_lines(stream, str(path)):
             yield line
@@ -124,31 +125,32 @@ def _read_json(path: Path) -> Iterator[Row]:
 
 
 def _read_separated(path: Path, *, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
-    header: list[str] = []
-    while True:
-        location = f"{path}:{reader.line_num + 1}"
-        try:
-            record = next(reader, None)
-        except csv.Error as error:
-            raise DataError(f"{location}: not valid CSV ({error}); check the quotes") from error
-        if record is None:
-            break
+    with closing(_lines(path)) as lines:
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        header: list[str] = []
+        while True:
+            location = f"{path}:{reader.line_num + 1}"
+            try:
+                record = next(reader, None)
+            except csv.Error as error:
+                raise DataError(f"{location}: not valid CSV ({error}); check the quotes") from error
+            if record is None:
+                break
+            if not header:
+                header = [name.strip() for name in record]
+                if len(set(header)) < len(header):
+                    raise DataError(
+                        f"{location}: a column name occurs twice ({listed(header)}); is the header line missing?"
+                    )
+            elif record:
+                if len(record) != len(header):
+                    raise DataError(
+                        f"{location}: {len(record)} fields, but the header names {len(header)} ({listed(header)}); "
+                        "put quotes around fields that hold the separator"
+                    )
+                yield Row(location, dict(zip(header, record, strict=True)))
         if not header:
-            header = [name.strip() for name in record]
-            if len(set(header)) < len(header):
-                raise DataError(
-                    f"{location}: a column name occurs twice ({listed(header)}); is the header line missing?"
-                )
-        elif record:
-            if len(record) != len(header):
-                raise DataError(
-                    f"{location}: {len(record)} fields, but the header names {len(header)} ({listed(header)}); "
-                    "put quotes around fields that hold the separator"
-                )
-            yield Row(location, dict(zip(header, record, strict=True)))
-    if not header:
-        raise DataError(f"{path}: empty; the first line names the columns, such as problem,answer")
+            raise DataError(f"{path}: empty; the first line names the columns, such as problem,answer")
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
