@@ -71,6 +71,11 @@ def has_lone_surrogate(text: str) -> bool:
     return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
+def excerpt(text: str, width: int) -> str:
+    """Return the beginning of a text on one line, without characters that steer a terminal."""
+    return shortened(printable(text), width)
+
+
 def sanitize(text: str) -> str:
     """Replace control characters, bidirectional marks and lone surrogates; lines stay lines."""
     return "".join(

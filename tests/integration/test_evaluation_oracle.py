@@ -557,7 +557,7 @@ def evaluate(folder: Path, *words: str, script: Script, tokenizer: PreTrainedTok
         patch.chdir(folder)
         patch.setattr("mada.models.engines.starting.LocalEngine", make)
         # It silences libraries for the rest of the process, which other tests may want to hear.
-        patch.setattr("mada.cli.evaluate.quieten", lambda: None)
+        patch.setattr("mada.cli.evaluate.silence_libraries", lambda: None)
         patch.setattr("torch.set_num_threads", lambda count: None)
         patch.setattr("torch.cuda.is_available", lambda: False)
         screen = CliRunner(env={"COLUMNS": "250", "TERM": "dumb"})

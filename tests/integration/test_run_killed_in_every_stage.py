@@ -192,7 +192,9 @@ def stop_politely(runs: Runs, moment: Callable[[], bool]) -> None:
     """Stop the run as a scheduler does while generators train: it says how to go on, and has no more to say."""
     code, said = runs.stop_when(moment, *WORDS, by=signal.SIGTERM)
     assert code == 130, said
-    assert said.endswith("\nmada: stopped in generators; what is finished is kept. To go on: mada run --run killed\n")
+    assert said.endswith(
+        "\nmada: stopped in generators; what is finished is kept. To continue: mada run --run killed\n"
+    )
     assert "Traceback" not in said
     assert done(runs.folder / "killed") == ["split", "screen"]
     manifest = json.loads((runs.folder / "killed" / "manifest.json").read_text())

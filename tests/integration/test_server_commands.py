@@ -73,7 +73,7 @@ def test_replies_that_a_server_filters_are_counted_and_too_many_end_it_with_the_
     assert done.returncode == 2
     assert "more than 1 of 4 questions" in done.stderr
     assert "the reason 'content_filter'" in done.stderr
-    assert "To go on: mada evaluate --model mada-nano" in done.stderr
+    assert "To continue: mada evaluate --model mada-nano" in done.stderr
     assert len(answers(tmp_path)) == 1
     done = mada(*common, *filtered, "--fail-on-error", 1)
     assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run
+from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run, runs
 from mada.errors import MadaError
 from mada.pipeline.stages import STAGE_NAMES
 
@@ -28,8 +28,8 @@ app.command("debate")(debate.debate)
 app.command("grade")(grade.grade)
 app.command("params")(params.params)
 app.command("run")(run.run)
-app.command("runs")(run.runs)
-app.command("show")(report.show)
+app.command("runs")(runs.runs)
+app.command("show")(runs.show)
 _OWN_COMMANDS = {"evaluate": evaluate.evaluate, "report": report.report}
 for _name in STAGE_NAMES:
     app.command(_name)(_OWN_COMMANDS.get(_name) or run.stage_command(_name))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import console, quieten, safe
+from mada.cli.terminal import console, silence_libraries
 from mada.errors import DataError, MadaError
-from mada.text import counted
+from mada.text import counted, excerpt, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -163,12 +163,12 @@ def _team(choices: Choices) -> "Team":
     screen = console()
     if not screen.is_terminal:
         return _loaded(choices)
-    with screen.status(f"loading {safe(str(choices.run or choices.model or DEFAULT_MODEL))}"):
+    with screen.status(f"loading {sanitize(str(choices.run or choices.model or DEFAULT_MODEL))}"):
         return _loaded(choices)
 
 
 def _loaded(choices: Choices) -> "Team":
-    quieten()
+    silence_libraries()
     from mada.debate.prompts import Prompts
     from mada.team import Team
 
@@ -233,7 +233,7 @@ async def _in_order(team: "Team", questions: Sequence[Question], *, seed: int) -
         try:
             debate = await anext(debates)
         except MadaError as error:
-            where = f"question {number} ({_short(question.text)!r}): " if len(questions) > 1 else ""
+            where = f"question {number} ({excerpt(question.text, 60)!r}): " if len(questions) > 1 else ""
             raise MadaError(f"{where}{error}") from error
         yield debate
 
@@ -272,10 +272,5 @@ def _print_line(place: int, debate: "Debate", *, question: Question, correct: bo
     if question.reference is not None:
         mark = typer.style("right  ", fg="green") if correct else typer.style("wrong  ", fg="red")
     assert debate.verdict is not None
-    wanted = "" if correct or question.reference is None else f"  (reference {_short(question.reference)})"
-    typer.echo(f"{place:>6}  {mark}{_short(question.text)}  →  {said_of_verdict(debate.verdict)}{wanted}")
-
-
-def _short(text: str) -> str:
-    one_line = safe(" ".join(text.split()))
-    return one_line if len(one_line) <= 60 else f"{one_line[:57]}..."
+    wanted = "" if correct or question.reference is None else f"  (reference {excerpt(question.reference, 60)})"
+    typer.echo(f"{place:>6}  {mark}{excerpt(question.text, 60)}  →  {said_of_verdict(debate.verdict)}{wanted}")

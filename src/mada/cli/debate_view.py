@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from mada.cli.terminal import console as plain_console
-from mada.cli.terminal import safe
 from mada.debate.protocol import RoundStarted, TurnFinished
 from mada.events import Event
-from mada.text import counted
+from mada.text import counted, excerpt, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -65,7 +64,7 @@ class DebateView:
     def __init__(
         self, question: str, *, rounds: int, console: "Console", clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.question = safe(question)
+        self.question = sanitize(question)
         self.expected_rounds = rounds
         self.console = console
         self.rounds: list[_Round] = []
@@ -79,7 +78,7 @@ class DebateView:
         """Remember who has been asked, what each said, and how long it took."""
         match event:
             case RoundStarted(number, role, agents):
-                self.rounds.append(_Round(number, role, self._clock(), [_Seat(safe(agent)) for agent in agents]))
+                self.rounds.append(_Round(number, role, self._clock(), [_Seat(sanitize(agent)) for agent in agents]))
             case TurnFinished(number, index, turn):
                 current = self.rounds[number - 1]
                 current.seats[index].turn = turn
@@ -167,7 +166,7 @@ class LiveView(DebateView):
         from rich.table import Table
         from rich.text import Text
 
-        parts: list[RenderableType] = [Text(_clipped(self.question, 400), style="bold")]
+        parts: list[RenderableType] = [Text(excerpt(self.question, 400), style="bold")]
         columns = Table.grid(expand=True, padding=(0, 1))
         for _ in range(self.expected_rounds):
             columns.add_column(ratio=1)
@@ -246,8 +245,8 @@ def styled_response(turn: "Turn") -> "Text":
     from rich.text import Text
 
     # A tab is as wide as the terminal likes, which would break the panel's frame.
-    said = safe(turn.response.text).strip().expandtabs(4)
-    answer = None if turn.response.answer is None else safe(turn.response.answer)
+    said = sanitize(turn.response.text).strip().expandtabs(4)
+    answer = None if turn.response.answer is None else sanitize(turn.response.answer)
     text = Text(said, style="dim")
     start = -1 if answer is None else said.rfind(answer, max(0, said.rfind("\\boxed")))
     if answer is not None and start >= 0:
@@ -265,13 +264,13 @@ def said_of_verdict(verdict: "Verdict") -> str:
     if verdict.answer is None:
         return f"no answer ({counted(verdict.unanswered, 'agent')} without one)"
     first, *others = verdict.votes
-    counts = [f"{_clipped(one.answer, 30)}: {one.count}" for one in others]
+    counts = [f"{excerpt(one.answer, 30)}: {one.count}" for one in others]
     counts += [f"no answer: {verdict.unanswered}"] if verdict.unanswered else []
-    return f"{_clipped(verdict.answer, 60)} ({'; '.join([f'{first.count} of {verdict.voters} votes', *counts])})"
+    return f"{excerpt(verdict.answer, 60)} ({'; '.join([f'{first.count} of {verdict.voters} votes', *counts])})"
 
 
 def _said(turn: "Turn") -> str:
-    return "no answer" if turn.response.answer is None else _clipped(turn.response.answer, 60)
+    return "no answer" if turn.response.answer is None else excerpt(turn.response.answer, 60)
 
 
 def _details(turn: "Turn", seconds: float) -> str:
@@ -281,11 +280,6 @@ def _details(turn: "Turn", seconds: float) -> str:
     if turn.shortened_responses:
         facts.append(f"saw {counted(turn.shortened_responses, 'response')} shortened")
     return ", ".join(facts)
-
-
-def _clipped(text: str, most: int) -> str:
-    one_line = safe(" ".join(text.split()))
-    return one_line if len(one_line) <= most else f"{one_line[: most - 3]}..."
 
 
 def _cut(text: "Text", *, console: "Console", width: int, lines: int) -> "RenderableType":

@@ -2,20 +2,22 @@
 
 import shlex
 import sys
-from collections.abc import Generator
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mada.cli.names import names_in
 from mada.cli.run import RunOption, run_stage
-from mada.cli.terminal import console, quieten
-from mada.errors import EngineError, EvaluationError, MadaError
+from mada.cli.terminal import console, names_in, silence_libraries
+from mada.errors import MadaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from mada.events import Events
+    from mada.pipeline.evaluations import Evaluation
     from mada.recipe import Recipe
     from mada.recipe.evaluation_file import EvaluationRecipe
     from mada.runs import StoredRun
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 SYSTEMS = ("single", "vote", "weighted-vote", "judge", "debate")
 
 BenchmarksOption = Annotated[
-    str | None, typer.Option(metavar="NAMES", help="Benchmarks by name or file, with commas between.")
+    str | None, typer.Option(metavar="NAMES", help="Benchmarks by name or file, separated by commas.")
 ]
 SeedsOption = Annotated[int | None, typer.Option(min=1, help="Times every system answers every question.")]
 ProblemsOption = Annotated[int | None, typer.Option(min=1, help="Questions of each benchmark; without it all.")]
@@ -58,7 +60,7 @@ def evaluate(
     seeds: SeedsOption = None,
     problems: ProblemsOption = None,
     systems: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Systems, with commas between; of a model single,vote,debate.")
+        str | None, typer.Option(metavar="NAMES", help="Systems, separated by commas; of a model single,vote,debate.")
     ] = None,
     generators: Annotated[int | None, typer.Option(min=1, help="Agents of a debate's round 1 (3).")] = None,
     critics: Annotated[int | None, typer.Option(min=1, help="Agents of a debate's later rounds (3).")] = None,
@@ -81,7 +83,7 @@ def evaluate(
 ) -> None:
     """Measure systems on benchmarks: a file's, a model's (--model), or a run's team and its rivals (--run).
 
-    The same command goes on with an evaluation that was stopped.
+    The same command resumes an evaluation that was stopped.
     """
     given = arguments or []
     common = {"benchmarks": _names(benchmarks), "seeds": seeds, "problems": problems, "systems": _names(systems)}
@@ -132,24 +134,20 @@ def ablate(
     problems: ProblemsOption = None,
     systems: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Some systems beside the team, with commas between; without it all."),
+        typer.Option(metavar="NAMES", help="Some systems beside the team, separated by commas; without it all."),
     ] = None,
     price: PriceOption = None,
     reuse: ReuseOption = None,
     out: OutOption = None,
 ) -> None:
-    """Take a trained team apart: every ablation of the paper, and every rival at the debate's tokens.
+    """Evaluate every ablation of the paper, and every rival at the debate's tokens.
 
     Critics without the counterfactual advantage are trained for it; everything else is evaluation. What the run's own
-    evaluation has sampled is used again, and what is not given is as in its recipe. The same command goes on.
+    evaluation has sampled is used again, and what is not given is as in its recipe. The same command resumes.
     """
-    from mada.runs import StoredRun
-
-    StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
-    others = _others(reuse)
+    _, *others = _stored_runs([folder, *(reuse or ())])  # before PyTorch is loaded, which takes seconds
     names, chosen = _names(benchmarks), _names(systems)
-    place = out or folder / "ablations"
-    with _following() as events:
+    with _progress() as events:
         from mada.pipeline.ablate import ablate as take_apart
 
         take_apart(
@@ -163,7 +161,7 @@ def ablate(
             reuse=others,
             out=out,
         )
-    _print_results(place)
+    _print_results(out or folder / "ablations")
 
 
 def _evaluate_file(path: Path, out: Path | None, *, fail_on_error: float | None, reuse: list[Path] | None) -> None:
@@ -173,15 +171,22 @@ def _evaluate_file(path: Path, out: Path | None, *, fail_on_error: float | None,
     if fail_on_error is not None:
         engine = recipe.engine.model_copy(update={"fail_on_error": fail_on_error})
         recipe = recipe.model_copy(update={"engine": engine})
-    _hold(recipe, out or Path("runs") / recipe.name, others=_others(reuse))
+    _evaluate_recipe(recipe, out, reuse=reuse)
 
 
 def _evaluate_model(model: str, options: dict[str, Any], out: Path | None, *, reuse: list[Path] | None) -> None:
     from mada.recipe.evaluation_file import evaluation_of
 
-    recipe = evaluation_of(_values_of(model, options), where="these options")
-    place = out or Path("runs") / recipe.name
-    _hold(recipe, place, others=_others(reuse))
+    _evaluate_recipe(evaluation_of(_values_of(model, options), where="these options"), out, reuse=reuse)
+
+
+def _evaluate_recipe(recipe: "EvaluationRecipe", out: Path | None, *, reuse: list[Path] | None) -> None:
+    def evaluation() -> "Evaluation":
+        from mada.pipeline.evaluations import evaluation_of_file
+
+        return evaluation_of_file(recipe)
+
+    _run_evaluation(recipe, evaluation, out or Path("runs") / recipe.name, earlier=_stored_runs(reuse))
 
 
 def _evaluate_run(
@@ -193,61 +198,47 @@ def _evaluate_run(
     reuse: list[Path] | None,
 ) -> None:
     from mada.problems.sources import parse_sources
-    from mada.runs import StoredRun
 
-    stored, others = StoredRun.read(folder), _others(reuse)
+    stored, *others = _stored_runs([folder, *(reuse or ())])
+    from mada.agents import adapter_folders, recipe_of, team_names
+    from mada.recipe.loading import changed_recipe
+
     changes = {f"evaluation.{key}": value for key, value in options.items()} | {"engine.fail_on_error": fail_on_error}
-    recipe = _changed(stored, changes)
-    _refuse_untrained(stored, recipe)
-    name = "+".join(Path(one.name).stem for text in recipe.evaluation.benchmarks for one in parse_sources(text))
-    place = out or folder / "evaluations" / name
-    with _following() as events:
-        from mada.pipeline.evaluations import evaluation_of_run
-        from mada.pipeline.running import evaluate_and_report
-        from mada.runs import Run
-
-        evaluation = evaluation_of_run(recipe, stored.folder)
-        evaluation.check()
-        with Run.open(place, recipe) as run:
-            evaluate_and_report(run, evaluation, events=events, earlier=[stored, *others])
-    _print_results(place)
-
-
-def _refuse_untrained(stored: "StoredRun", recipe: "Recipe") -> None:
-    """Refuse a run whose adapters are not all there, before anything is loaded for it."""
-    from mada.agents import adapter_folders, team_names
-
+    recipe = changed_recipe(recipe_of(stored), {key: value for key, value in changes.items() if value is not None})
     generators, critics = team_names(recipe)
-    adapter_folders(stored, (*generators, *critics))
+    adapter_folders(stored, (*generators, *critics))  # raises if one is missing
+
+    def evaluation() -> "Evaluation":
+        from mada.pipeline.evaluations import evaluation_of_run
+
+        return evaluation_of_run(recipe, stored.folder)
+
+    name = "+".join(Path(one.name).stem for text in recipe.evaluation.benchmarks for one in parse_sources(text))
+    _run_evaluation(recipe, evaluation, out or folder / "evaluations" / name, earlier=[stored, *others])
 
 
-def _others(folders: list[Path] | None) -> "list[StoredRun]":
-    """Return the evaluations whose samples are to be used, or say which of them is none."""
+def _stored_runs(folders: Sequence[Path] | None) -> "list[StoredRun]":
     from mada.runs import StoredRun
 
     return [StoredRun.read(folder) for folder in folders or ()]
 
 
-def _hold(recipe: "EvaluationRecipe", place: Path, *, others: "list[StoredRun]") -> None:
-    with _following() as events:
-        from mada.pipeline.evaluations import evaluation_of_file
+def _run_evaluation(
+    recipe: "Recipe | EvaluationRecipe",
+    make_evaluation: "Callable[[], Evaluation]",
+    folder: Path,
+    *,
+    earlier: "Sequence[StoredRun]",
+) -> None:
+    with _progress() as events:
         from mada.pipeline.running import evaluate_and_report
         from mada.runs import Run
 
-        evaluation = evaluation_of_file(recipe)
+        evaluation = make_evaluation()
         evaluation.check()
-        with Run.open(place, recipe) as run:
-            evaluate_and_report(run, evaluation, events=events, earlier=others)
-    _print_results(place)
-
-
-def _changed(stored: "StoredRun", changes: dict[str, Any]) -> "Recipe":
-    from mada.agents import recipe_of
-
-    recipe = recipe_of(stored)
-    from mada.recipe.loading import changed_recipe
-
-    return changed_recipe(recipe, {key: value for key, value in changes.items() if value is not None})
+        with Run.open(folder, recipe) as run:
+            evaluate_and_report(run, evaluation, events=events, earlier=earlier)
+    _print_results(folder)
 
 
 def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -255,7 +246,7 @@ def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
     chosen = options["systems"] or ["single", "vote", "debate"]
     unknown = [name for name in chosen if name not in SYSTEMS]
     if unknown:
-        raise MadaError(f"--systems: got {unknown[0]!r}, wanted some of {', '.join(SYSTEMS)}")
+        raise MadaError(f"--systems: unknown system {unknown[0]!r}; choose from {', '.join(SYSTEMS)}")
     samples = options["samples"] or (None if "debate" in chosen else 6)
     size: dict[str, Any] = {"samples": samples} if samples else {"matched_to": "debate"}
     amount = f"of {samples}" if samples else "at the debate's tokens"
@@ -321,44 +312,28 @@ def _refuse_options(options: dict[str, Any], belongs_to: str) -> None:
 
 
 @contextmanager
-def _following() -> Generator["Events"]:
-    """Show what goes on; Ctrl-C, and a server or an evaluation that fails, say how to go on later."""
-    from mada.cli.run_view import RunView
+def _progress() -> "Generator[Events]":
+    from mada.cli.run_view import shown_progress
     from mada.events import Events
 
-    quieten()
-    view = RunView(console())
-    kept = f"what is finished is kept. To go on: {shlex.join(['mada', *sys.argv[1:]])}"
-    try:
+    silence_libraries()
+    with shown_progress(resume=shlex.join(["mada", *sys.argv[1:]])) as view:
         yield Events(view)
-    except KeyboardInterrupt:
-        view.close()
-        typer.echo(f"\nmada: stopped; {kept}", err=True)
-        raise typer.Exit(130) from None
-    except (EngineError, EvaluationError) as error:
-        raise type(error)(f"{error}; {kept}") from None
-    finally:
-        view.close()
 
 
-def _print_results(place: Path) -> None:
-    from mada.report.forms.terminal import print_table
+def _print_results(folder: Path) -> None:
+    from mada.cli.runs import print_headline_tables
     from mada.report.publishing import PAGE_FILE
     from mada.report.reading import Source, read_summary
-    from mada.report.sections.results import headline_tables
     from mada.report.sections.run import cost_lines
     from mada.runs import StoredRun
 
-    stored = StoredRun.read(place)
+    stored = StoredRun.read(folder)
     summary = read_summary(stored)
     assert summary is not None
-    screen = console()
-    for table in headline_tables(summary):
-        screen.print()
-        print_table(table, screen)
+    typer.echo()
+    print_headline_tables(summary, console())
     cost = Source.of(stored).cost
     if cost is not None:
-        screen.print()
-        for line in cost_lines(cost):
-            typer.echo(line)
-    typer.echo(f"\nreport: {place / PAGE_FILE}")
+        typer.echo("\n".join(cost_lines(cost)) + "\n")
+    typer.echo(f"report: {folder / PAGE_FILE}")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import safe
 from mada.errors import DataError
-from mada.text import counted
+from mada.text import counted, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,8 +80,8 @@ def _print_grade(line: int, row: "Row", *, graded: "Grade", as_json: bool) -> No
         typer.echo(json.dumps({**known, **found}))
         return
     mark = typer.style("right", fg="green") if graded.correct else typer.style("wrong", fg="red")
-    found = "" if graded.answer is None else f"  {_short(graded.answer)}"
-    wanted = "" if graded.correct else f"  (reference {_short(_text(row, 'answer'))})"
+    found = "" if graded.answer is None else f"  {excerpt(graded.answer, 60)}"
+    wanted = "" if graded.correct else f"  (reference {excerpt(_text(row, 'answer'), 60)})"
     typer.echo(f"{line:>6}  {mark}  {graded.reason:<10}{found}{wanted}")
 
 
@@ -95,8 +94,3 @@ def _print_summary(reasons: Counter[str]) -> None:
     rest = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common() if reason != "equal")
     share = f"{right:,} of {counted(total, 'reply', 'replies')} right ({right / total:.1%})"
     typer.echo(f"\n{share}; {rest}" if rest else f"\n{share}")
-
-
-def _short(text: str) -> str:
-    one_line = safe(" ".join(text.split()))
-    return one_line if len(one_line) <= 60 else f"{one_line[:57]}..."

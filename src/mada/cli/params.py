@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.names import names_in
-from mada.cli.terminal import console, print_json, quieten, safe
-from mada.text import counted
+from mada.cli.terminal import console, names_in, print_json, silence_libraries
+from mada.text import counted, in_bytes, sanitize
 
 if TYPE_CHECKING:
     from mada.models.memory import ParameterCount
@@ -25,33 +24,21 @@ def params(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Count a model's parameters and those its agents would train, without loading any weights."""
-    names = tuple(names_in(targets))
-    if not names:
+    layer_names = tuple(names_in(targets))
+    if not layer_names:
         raise typer.BadParameter("got no layer names, wanted some, such as q_proj,v_proj, or all-linear")
-    quieten()
+    silence_libraries()
     from mada.models.adapters.layer import Lora
     from mada.models.memory import count_parameters
 
-    lora = Lora(rank=rank, targets="all-linear" if names == ("all-linear",) else names)
+    lora = Lora(rank=rank, targets="all-linear" if layer_names == ("all-linear",) else layer_names)
     count = count_parameters(model, lora=lora, agents=agents, revision=revision)
     if as_json:
-        print_json(_record(count))
+        names = ("model", "base", "rank", "per_agent", "agents", "trainable", "adapter_bytes", "optimizer_bytes")
+        layers = [{"name": kind.name, "layers": kind.layers, "parameters": kind.parameters} for kind in count.kinds]
+        print_json({**{name: getattr(count, name) for name in names}, "layers": layers})
     else:
         _print_table(count)
-
-
-def _record(count: "ParameterCount") -> dict[str, object]:
-    return {
-        "model": count.model,
-        "base": count.base,
-        "rank": count.rank,
-        "per_agent": count.per_agent,
-        "agents": count.agents,
-        "trainable": count.trainable,
-        "adapter_bytes": count.adapter_bytes,
-        "optimizer_bytes": count.optimizer_bytes,
-        "layers": [{"name": kind.name, "layers": kind.layers, "parameters": kind.parameters} for kind in count.kinds],
-    }
 
 
 def _print_table(count: "ParameterCount") -> None:
@@ -69,18 +56,11 @@ def _print_table(count: "ParameterCount") -> None:
     table.add_row(f"one agent at rank {count.rank}", f"{count.per_agent:,}", share(count.per_agent))
     for kind in count.kinds:
         layers = counted(kind.layers, "layer")
-        table.add_row(f"  {safe(kind.name)}, {layers}", f"{kind.parameters:,}", share(kind.parameters), style="dim")
+        table.add_row(f"  {sanitize(kind.name)}, {layers}", f"{kind.parameters:,}", share(kind.parameters), style="dim")
     if count.agents > 1:
         table.add_row(counted(count.agents, "agent"), f"{count.trainable:,}", share(count.trainable))
     screen = console()
-    screen.print(safe(count.model), soft_wrap=True)
+    screen.print(sanitize(count.model), soft_wrap=True)
     screen.print(table)
-    adapters, optimizer = _memory(count.adapter_bytes), _memory(count.optimizer_bytes)
+    adapters, optimizer = in_bytes(count.adapter_bytes), in_bytes(count.optimizer_bytes)
     screen.print(f"\nmemory in float32: adapters {adapters}, AdamW's state {optimizer}", soft_wrap=True)
-
-
-def _memory(size: int) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
-        if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size / 1e3:.3g} kB"

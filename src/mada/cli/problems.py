@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.terminal import console, print_json, safe
+from mada.cli.terminal import console, print_json
 from mada.errors import DataError
-from mada.text import counted
+from mada.text import counted, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -247,9 +247,9 @@ def _print_problem(out: "Console", problem: "Problem") -> None:
     from rich.text import Text
 
     out.print()
-    out.print(Text.assemble((safe(problem.id), "bold"), (f"  {safe(problem.source)}", "dim")))
-    out.print(Padding(Text(safe(problem.question)), (0, 0, 0, 2)))
-    out.print(Padding(Text.assemble(("answer  ", "dim"), safe(problem.answer)), (0, 0, 0, 2)))
+    out.print(Text.assemble((sanitize(problem.id), "bold"), (f"  {sanitize(problem.source)}", "dim")))
+    out.print(Padding(Text(sanitize(problem.question)), (0, 0, 0, 2)))
+    out.print(Padding(Text.assemble(("answer  ", "dim"), sanitize(problem.answer)), (0, 0, 0, 2)))
 
 
 def _print_matches(out: "Console", matches: "Sequence[Match]", *, problems: "Sequence[Problem]") -> None:
@@ -257,7 +257,7 @@ def _print_matches(out: "Console", matches: "Sequence[Match]", *, problems: "Seq
 
     questions = {problem.id: " ".join(problem.question.split()) for problem in problems}
     for match in matches:
-        pair = f"{safe(match.training)} ~ {safe(match.benchmark)}"
+        pair = f"{sanitize(match.training)} ~ {sanitize(match.benchmark)}"
         out.print(f"\n{match.kind:7}  {match.similarity:.2f}  {pair}", soft_wrap=True)
-        beginning = Text(f"  {safe(questions[match.training][: out.width])}", style="dim")
+        beginning = Text(f"  {sanitize(questions[match.training][: out.width])}", style="dim")
         out.print(beginning, no_wrap=True, overflow="ellipsis")

@@ -1,4 +1,4 @@
-"""`mada report` and `mada show`: a run's results as a page or in the terminal; no model is needed."""
+"""`mada report`: the results of runs as a page, tables and figures; no model is needed."""
 
 import shlex
 from pathlib import Path
@@ -59,19 +59,3 @@ def report(
         if not webbrowser.open(published.page.resolve().as_uri()):
             page = shlex.quote(str(published.page))
             typer.echo(f"mada: found no browser to open; the page is {page}", err=True)
-
-
-def show(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="The folder of a run; without it the latest in runs/.")
-    ] = None,
-) -> None:
-    """Show a run in the terminal: its progress, training and results."""
-    from mada.cli.runs_table import latest_run
-    from mada.runs import StoredRun
-
-    folder = folder or latest_run(Path("runs"))
-    stored = StoredRun.read(folder)
-    from mada.cli.run_summary import print_run
-
-    print_run(stored, folder, console())

@@ -1,22 +1,22 @@
-"""`mada run` and its stages, and `mada runs`: do the whole method, or go on with it, and see what there is."""
+"""`mada run` and its stages as commands: run a recipe or resume a run, and plan one with --dry-run."""
 
-import os
 import shlex
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mada.cli.names import names_in
-from mada.cli.terminal import console, quieten
-from mada.errors import EngineError, EvaluationError, MadaError, RecipeError, RunError
-from mada.pipeline.stages import STAGE_NAMES, stage_named, stage_names
-from mada.text import counted
+from mada.cli.recipe import file_and_overrides
+from mada.cli.terminal import console, names_in, silence_libraries
+from mada.errors import MadaError, RecipeError, RunError
+from mada.pipeline.stages import STAGE_NAMES, generator_stages, stage_named, stage_names
+from mada.text import counted, duration, in_bytes, in_millions, sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
+    from mada.pipeline.measure import Rates
+    from mada.pipeline.plan import Plan
     from mada.recipe import Recipe
     from mada.runs import StoredRun
 
@@ -54,25 +54,30 @@ def run(
 ) -> None:
     """Run a recipe: split, screen if it says so, generators, critic-data, critics, evaluate, report.
 
-    Finished stages are skipped and an unfinished one goes on, so the same command continues a run that was stopped;
+    Finished stages are skipped and an unfinished one is resumed, so the same command continues a run that was stopped;
     with --run alone the run's own recipe is used.
     """
     for name in (until, start):
-        _check_stage(name)
-    recipe, place = _chosen(arguments or (), folder)
-    lender = _lender(generators, recipe, again=start) if generators else None
-    command = _command(arguments or (), folder)
+        if name is not None and name not in STAGE_NAMES:
+            raise RunError(f"unknown stage {name!r}; choose from {', '.join(STAGE_NAMES)}")
     if measure and not dry_run:
         raise RecipeError("--measure times a recipe without running it; use it together with --dry-run")
+    recipe, target = _recipe_and_folder(arguments or (), folder)
+    source = _generators_from(generators, recipe, again=start) if generators else None
+    command = _command(arguments or (), folder)
     if dry_run:
-        _print_plan(recipe, place, first=start, last=until, lender=lender, command=command, measured=measure)
-    else:
-        tracked = _trackers(track or ())
-        _run(recipe, place, first=start, last=until, lender=lender, trackers=tracked, command=command)
+        _plan(recipe, target, first=start, last=until, generators_from=source, command=command, measured=measure)
+        return
+    trackers = [name for text in track or () for name in names_in(text)]
+    if trackers:
+        from mada.learning.trackers import check_trackers
+
+        check_trackers(trackers)
+    _run(recipe, target, first=start, last=until, generators_from=source, trackers=trackers, command=command)
 
 
-def stage_command(name: str) -> "Callable[..., None]":
-    """Return the command that does one stage of a run."""
+def stage_command(name: str) -> Callable[..., None]:
+    """Return the command that runs one stage."""
 
     def command(arguments: ArgumentsArgument = None, folder: RunOption = None) -> None:
         run_stage(name, arguments or [], folder)
@@ -82,40 +87,22 @@ def stage_command(name: str) -> "Callable[..., None]":
 
 
 def run_stage(name: str, arguments: list[str], folder: Path | None) -> None:
-    """Do one stage of a run."""
-    recipe, place = _chosen(arguments, folder)
-    _run(recipe, place, last=name, only=name, command=_command(arguments, folder))
+    """Run one stage."""
+    recipe, target = _recipe_and_folder(arguments, folder)
+    _run(recipe, target, last=name, only=name, command=_command(arguments, folder))
 
 
-def runs(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds runs.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-) -> None:
-    """List runs: how far they are, and what came of them."""
-    from mada.cli.runs_table import print_runs
-
-    print_runs(folder, as_json=as_json)
-
-
-def _check_stage(name: str | None) -> None:
-    if name is not None and name not in STAGE_NAMES:
-        raise RunError(f"{name!r} is no stage; the stages are {', '.join(STAGE_NAMES)}")
-
-
-def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "tuple[Recipe, Path]":
-    """Return the recipe that was asked for, or that of the run that is to go on, and the run's folder."""
+def _recipe_and_folder(arguments: Sequence[str], folder: Path | None) -> "tuple[Recipe, Path]":
+    """Return the recipe that was given, or that of the run to continue, and the run's folder."""
     from mada.recipe import load_recipe
 
-    overrides = [text for text in arguments if "=" in text and not os.path.isfile(text)]
-    files = [text for text in arguments if text not in overrides]
-    if len(files) > 1:
-        raise RecipeError(f"got {len(files)} recipe files ({', '.join(files)}), wanted one")
-    if files:
-        recipe = load_recipe(Path(files[0]), overrides=overrides)
+    file, overrides = file_and_overrides(arguments)
+    if file is not None:
+        recipe = load_recipe(file, overrides=overrides)
         return recipe, folder or Path("runs") / recipe.name
     if folder is None:
         raise RecipeError(
-            "got no recipe; give one, such as recipes/quickstart.toml, or --run with the folder of a run to go on with"
+            "got no recipe; give one, such as recipes/quickstart.toml, or --run with the folder of a run to continue"
         )
     from mada.runs import StoredRun
 
@@ -126,33 +113,23 @@ def _chosen(arguments: "list[str] | tuple[str, ...]", folder: Path | None) -> "t
     return overridden(recipe_of(stored), overrides), folder
 
 
-def _command(arguments: "Sequence[str]", folder: Path | None) -> str:
-    """Return the `mada run` that was typed, for a message to add an option to."""
+def _command(arguments: Sequence[str], folder: Path | None) -> str:
+    """Return the `mada run` that was typed, for messages that add an option to it."""
     return shlex.join(["mada", "run", *arguments, *(("--run", str(folder)) if folder else ())])
 
 
-def _trackers(names: "Sequence[str]") -> "tuple[str, ...]":
-    """Return the trackers that were asked for, one by one or with commas, if all of them are there."""
-    wanted = tuple(name for text in names for name in names_in(text))
-    if wanted:
-        from mada.learning.trackers import check_trackers
-
-        check_trackers(wanted)
-    return wanted
-
-
-def _lender(folder: Path, recipe: "Recipe", *, again: str | None) -> "StoredRun":
-    """Return the run whose generators are to be taken, if they are the recipe's, before anything is written."""
+def _generators_from(folder: Path, recipe: "Recipe", *, again: str | None) -> "StoredRun":
+    """Return the run whose generators are to be used, after checking that they are the recipe's."""
     from mada.runs import StoredRun
 
     if again is not None and again in stage_names(recipe, last="critic-data"):
         raise RunError(f"--from {again} would do again what --generators takes from {folder}; leave one of them out")
-    lender = StoredRun.read(folder)
-    quieten()
+    source = StoredRun.read(folder)
+    silence_libraries()
     from mada.pipeline.running import check_generators_source
 
-    check_generators_source(lender, recipe)
-    return lender
+    check_generators_source(source, recipe)
+    return source
 
 
 def _run(
@@ -162,80 +139,74 @@ def _run(
     first: str | None = None,
     last: str | None = None,
     only: str | None = None,
-    lender: "StoredRun | None" = None,
-    trackers: "Sequence[str]" = (),
+    generators_from: "StoredRun | None" = None,
+    trackers: Sequence[str] = (),
     command: str,
 ) -> None:
-    """Do the stages of a recipe, once nothing is left that could be refused beforehand."""
-    from mada.cli.run_view import RunView
+    from mada.cli.run_view import shown_progress
     from mada.runs import Run
 
-    screen = console()
-    changed = _checked(recipe, folder, first=first, last=last, lender=lender, command=command)
+    changed = _check(recipe, folder, first=first, last=last, generators_from=generators_from, command=command)
     from mada.events import Events
     from mada.pipeline.running import refuse_gaps, run_recipe
     from mada.pipeline.tracking import RunTracker
 
-    view = RunView(screen)
-    kept = f"what is finished is kept. To go on: mada run --run {shlex.quote(str(folder))}"
-    try:
-        with Run.open(folder, recipe, changed=changed) as opened:
-            try:
-                if only is not None:
-                    refuse_gaps(opened, recipe, before=only)
-                with RunTracker(trackers, folder=opened.folder) as tracker:
-                    events = Events(view, tracker)
-                    run_recipe(opened, recipe, events=events, first=first, last=last, generators_from=lender)
-            finally:
-                view.close()
-            _print_results(opened.folder, folder)
-    # Caught out here, so that the manifest knows what ended the session.
-    except KeyboardInterrupt:
-        where = f" in {view.stage}" if view.stage else ""
-        typer.echo(f"\nmada: stopped{where}; {kept}", err=True)
-        raise typer.Exit(130) from None
-    except (EngineError, EvaluationError) as error:
-        raise type(error)(f"{error}; {kept}") from None
+    # The view is outside of the run, so that the manifest knows what ended the session.
+    with (
+        shown_progress(resume=f"mada run --run {shlex.quote(str(folder))}") as view,
+        Run.open(folder, recipe, changed=changed) as opened,
+    ):
+        if only is not None:
+            refuse_gaps(opened, recipe, before=only)
+        with RunTracker(trackers, folder=opened.folder) as tracker:
+            events = Events(view, tracker)
+            run_recipe(opened, recipe, events=events, first=first, last=last, generators_from=generators_from)
+    _print_results(folder)
 
 
-def _print_results(folder: Path, shown: Path) -> None:
-    from mada.report.forms.terminal import print_table
+def _print_results(folder: Path) -> None:
+    from mada.cli.runs import print_headline_tables
     from mada.report.publishing import PAGE_FILE
     from mada.report.reading import read_summary
-    from mada.report.sections.results import headline_tables
     from mada.runs import StoredRun
 
     stored = StoredRun.read(folder)
     done = [mark.name for mark in stored.finished_stages()]
-    if "evaluate" in done:
-        summary = read_summary(stored)
-        if summary is not None:
-            screen = console()
-            for table in headline_tables(summary):
-                screen.print()
-                print_table(table, screen)
+    summary = read_summary(stored) if "evaluate" in done else None
+    typer.echo()
+    if summary is not None:
+        print_headline_tables(summary, console())
     if "report" in done:
-        typer.echo(f"\nreport: {shown / PAGE_FILE}")
-        typer.echo(f'next:   mada debate --run {shlex.quote(str(shown))} "Calculate 64 + 57 - 38."')
+        typer.echo(f"report: {folder / PAGE_FILE}")
+        typer.echo(f'next:   mada debate --run {shlex.quote(str(folder))} "Calculate 64 + 57 - 38."')
     else:
-        typer.echo(f"\n{counted(len(done), 'stage')} done. To go on: mada run --run {shlex.quote(str(shown))}")
+        typer.echo(f"{counted(len(done), 'stage')} done. To continue: mada run --run {shlex.quote(str(folder))}")
 
 
-def _checked(
+def _check(
     recipe: "Recipe",
     folder: Path,
     *,
     first: str | None,
     last: str | None,
-    lender: "StoredRun | None",
+    generators_from: "StoredRun | None",
     command: str,
 ) -> tuple[str, ...]:
-    """Refuse what would stop the stages that are still to be done; nothing has been written yet.
+    """Raise if something would stop a stage that is still to be run; nothing has been written yet.
 
     Returns the keys of the recipe that are new to the run in the folder.
     """
-    stage_names(recipe, first=first, last=last)
-    quieten()
+    from mada.runs.folder import mark_path
+
+    stage_names(recipe, first=first, last=last)  # raises if there are none
+    again = stage_names(recipe, first=first) if first else ()
+    taken = generator_stages(recipe) if generators_from else ()
+    pending = [
+        name
+        for name in stage_names(recipe, last=last)
+        if name in again or not (name in taken or mark_path(folder, name).exists())
+    ]
+    silence_libraries()
     screen = console()
     with screen.status("checking the recipe") if screen.is_terminal else nullcontext():
         # PyTorch takes seconds to load
@@ -243,45 +214,28 @@ def _checked(
         from mada.pipeline.running import changed_keys
 
         changed = changed_keys(folder, recipe, first=first, command=command)
-        check_recipe(recipe, _to_do(recipe, folder, first=first, last=last, lender=lender))
+        check_recipe(recipe, pending)
     return changed
 
 
-def _to_do(
-    recipe: "Recipe", folder: Path, *, first: str | None, last: str | None, lender: "StoredRun | None"
-) -> list[str]:
-    """Return the stages that are not finished, not to be taken from another run, or to be done again."""
-    from mada.pipeline.stages import generator_stages
-    from mada.runs.folder import mark_path
-
-    again = stage_names(recipe, first=first) if first else ()
-    taken = generator_stages(recipe) if lender else ()
-    return [
-        name
-        for name in stage_names(recipe, last=last)
-        if name in again or not (name in taken or mark_path(folder, name).exists())
-    ]
-
-
-def _print_plan(
+def _plan(
     recipe: "Recipe",
     folder: Path,
     *,
     first: str | None,
     last: str | None,
-    lender: "StoredRun | None",
+    generators_from: "StoredRun | None",
     command: str,
     measured: bool,
 ) -> None:
     """Print what would be done, and then what would stop it."""
-    quieten()
-    from mada.cli.plan_table import print_plan
+    silence_libraries()
     from mada.pipeline.measure import measure
     from mada.pipeline.plan import plan_of
 
     mistake: MadaError | None = None
     try:
-        _checked(recipe, folder, first=first, last=last, lender=lender, command=command)
+        _check(recipe, folder, first=first, last=last, generators_from=generators_from, command=command)
     except MadaError as error:
         mistake = error
     try:
@@ -292,6 +246,69 @@ def _print_plan(
     if measured and mistake is None:
         with console(stderr=True).status("timing a few steps of the generators' training"):
             rates = measure(recipe)
-    print_plan(plan, recipe, folder=folder, rates=rates, lender=lender)
+    taken = generator_stages(recipe) if generators_from else ()
+    _print_plan(plan, recipe, folder=folder, rates=rates, taken=taken)
     if mistake is not None:
         raise mistake
+
+
+def _print_plan(plan: "Plan", recipe: "Recipe", *, folder: Path, rates: "Rates | None", taken: Sequence[str]) -> None:
+    from rich.table import Table
+
+    screen = console()
+    title = f"{sanitize(recipe.name)} on {sanitize(recipe.model.name)}, in {sanitize(str(folder))}"
+    screen.print(f"{title}; nothing is done yet\n")
+    table = Table("stage", "what", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for header in ("completions", "tokens at most", *(("time",) if rates else ())):
+        table.add_column(header, justify="right")
+    for stage in plan.stages:
+        done = (folder / "stages" / f"{stage.name}.json").is_file()
+        mark = " (done)" if done else " (taken)" if stage.name in taken else ""
+        counts = [f"{stage.completions:,}", in_millions(stage.most_tokens or 0)] if stage.completions else ["–", "–"]
+        times = [] if rates is None else [duration(rates.stage_seconds(stage))]
+        table.add_row(f"{stage.name}{mark}", sanitize(stage.size), *counts, *times)
+    if rates:
+        table.add_row("together", "", "", "", duration(rates.total_seconds(plan)))
+    screen.print(table)
+    screen.print(f"\n{_about_times(rates)}\n")
+    facts = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for name, value in _facts(plan, recipe):
+        facts.add_row(name, value)
+    screen.print(facts)
+    for sentence in plan.warnings:
+        screen.print(f"\n! {sentence}")
+
+
+def _about_times(rates: "Rates | None") -> str:
+    if rates is None:
+        return "Time depends on the length of replies: --measure runs a few steps here and extrapolates."
+    learned = "nothing learned" if rates.learned_per_second is None else f"{rates.learned_per_second:,.0f} learned"
+    return (
+        f"Times extrapolate a few steps of the generators' training here: replies of {rates.reply_tokens:,.0f} tokens, "
+        f"{rates.sampled_per_second:,.0f} tokens per second sampled, {learned}. "
+        "Loading, grading and reports take additional time, and so do replies that grow longer."
+    )
+
+
+def _facts(plan: "Plan", recipe: "Recipe") -> Iterator[tuple[str, str]]:
+    memory = plan.memory
+    agents = plan.trainable // plan.trainable_per_agent
+    training, inference = recipe.training.max_new_tokens, recipe.inference.max_new_tokens
+    micro_batch = f"a micro-batch of {memory.micro_batch_tokens:,} tokens"
+    yield "trainable parameters", f"{plan.trainable_per_agent:,} × {agents} agents = {plan.trainable:,}"
+    yield "window", f"{plan.window:,} tokens, prompt and reply; debates are shortened to it"
+    yield "replies are cut off", f"at {training:,} tokens in training, {_truncated(recipe)}, otherwise at {inference:,}"
+    yield "base", f"{plan.base_parameters:,} parameters, {in_bytes(memory.base)} in {plan.dtype}"
+    yield "adapters, gradients, optimizer", in_bytes(memory.training)
+    yield "keys and values", f"{in_bytes(memory.cache)}: {memory.rows} rows of {memory.row_tokens:,} tokens"
+    yield "activations, logits", f"{in_bytes(memory.micro_batch)}: {micro_batch}"
+    yield "memory together, at most", f"{in_bytes(memory.total)} of {in_bytes(plan.device.memory)}, {plan.device.name}"
+
+
+def _truncated(recipe: "Recipe") -> str:
+    """Say what happens to replies cut off in training."""
+    words = {"learn": "learnt from", "skip": "not learnt from", "wrong": "learnt from as wrong"}
+    generators, critics = (words[recipe.training_for(role).truncated] for role in ("generators", "critics"))
+    if generators == critics or not recipe.team.critics:
+        return f"counted and {generators} (training.truncated)"
+    return f"counted and {generators} by generators, {critics} by critics (critics.truncated)"

@@ -1,15 +1,21 @@
-"""What a person sees while a recipe runs: the stage, how far it is, and what came of each."""
+"""What the terminal shows while a recipe runs: the stage, its progress and its result."""
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from mada.cli.terminal import safe
+import typer
+
+from mada.cli.terminal import console as plain_console
 from mada.cli.training_view import SECONDS_BETWEEN_LINES, TrainingView, percent, training_view
+from mada.errors import EngineError, EvaluationError
 from mada.events import Event, Log, Progress, StageFinished, StageSkipped, StageStarted, TrainingStarted
 from mada.pipeline.stages import stage_named
-from mada.text import counted, duration
+from mada.text import counted, duration, sanitize
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from rich.console import Console
     from rich.progress import Progress as Bar
 
@@ -18,6 +24,24 @@ if TYPE_CHECKING:
 ENOUGH_TO_TELL = 50
 SHARE_TO_TELL = 0.02
 """How much of a stage must be done before the time left is estimated: so many, or this share of the rest."""
+
+
+@contextmanager
+def shown_progress(*, resume: str) -> "Generator[RunView]":
+    """Show progress; an error message, or that of Ctrl-C, ends with the command that resumes the work."""
+    view = RunView(plain_console())
+    kept = f"what is finished is kept. To continue: {resume}"
+    try:
+        yield view
+    except KeyboardInterrupt:
+        view.close()
+        where = f" in {view.stage}" if view.stage else ""
+        typer.echo(f"\nmada: stopped{where}; {kept}", err=True)
+        raise typer.Exit(130) from None
+    except (EngineError, EvaluationError) as error:
+        raise type(error)(f"{error}; {kept}") from None
+    finally:
+        view.close()
 
 
 class RunView:
@@ -45,12 +69,12 @@ class RunView:
                 self.close()
                 self._print(f"    {outcome(mark)} ({duration(mark.seconds)})")
                 for warning in cast("list[str]", mark.summary.get("warnings", [])):
-                    self._print(f"    warning: {safe(warning)}", style="yellow")
+                    self._print(f"    warning: {sanitize(warning)}", style="yellow")
                 self.stage = None
             case Progress(done, of, note):
                 self._show_progress(done, of, note)
             case Log(message):
-                self._print(f"    {safe(message)}", style="dim")
+                self._print(f"    {sanitize(message)}", style="dim")
             case TrainingStarted(name):
                 self._training = training_view(name, console=self._console)
             case _:

@@ -1,7 +1,7 @@
-"""How commands write to the terminal: plain text, nothing in it taken for markup, nothing that steers the terminal."""
+"""What all commands use to print to the terminal and to parse options."""
 
 import json
-import unicodedata
+import re
 from typing import TYPE_CHECKING
 
 import typer
@@ -22,16 +22,13 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=1))
 
 
-def safe(text: str) -> str:
-    """Replace characters that steer a terminal (escapes, carriage returns, bidi marks) in untrusted text."""
-    return "".join(
-        character if character in "\n\t" or not unicodedata.category(character).startswith("C") else "�"
-        for character in text
-    )
+def names_in(text: str) -> list[str]:
+    """Split an option's text at its commas, except those in the braces behind a source."""
+    return [name.strip() for name in re.split(r",(?![^{]*\})", text) if name.strip()]
 
 
-def quieten() -> None:
-    """Keep the libraries' notes to themselves: what is wrong is said in mada's own message."""
+def silence_libraries() -> None:
+    """Keep the libraries' messages off the terminal; mada's own say what is wrong."""
     import logging
 
     from transformers.utils.logging import disable_progress_bar

@@ -6,9 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
-from mada.cli import app
 from mada.errors import RunError
 from mada.models.loading import EMBEDDED
 from mada.report.reading import read_summary
@@ -92,18 +90,10 @@ samples = 2
 critics = ["trained"]
 """
 pytestmark = pytest.mark.usefixtures("in_this_process")
-WIDE = {"COLUMNS": "220", "TERM": "dumb"}
-
-
-def mada(*words):
-    """Run a command that works, and return what it printed."""
-    done = CliRunner(env=WIDE).invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, in_this_process):
+def finished(tmp_path_factory, in_this_process, mada):
     """A finished run of two generators and two critics."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "tiny.toml").write_text(RECIPE)
@@ -126,7 +116,7 @@ def records(folder, name):
     return [json.loads(line) for line in (folder / "records" / f"{name}.jsonl").read_text().splitlines()]
 
 
-def test_an_evaluation_file(evaluation_file, tmp_path, finished):
+def test_an_evaluation_file(mada, evaluation_file, tmp_path, finished):
     # One step may leave the adapter blank, and a blank one counts as untrained.
     blank = finished.folder / "adapters" / "generator-1"
     adapter = shutil.copytree(blank, tmp_path / "generator-1")
@@ -147,7 +137,7 @@ def test_an_evaluation_file(evaluation_file, tmp_path, finished):
     assert (tmp_path / "out" / "report.md").read_text().startswith("# rivals")
 
 
-def test_the_same_command_again_samples_nothing_and_shows_the_same_table(evaluation_file, tmp_path):
+def test_the_same_command_again_samples_nothing_and_shows_the_same_table(mada, evaluation_file, tmp_path):
     first = mada("evaluate", evaluation_file, "--out", tmp_path / "out")
     before = (tmp_path / "out" / "records" / "samples.jsonl").read_bytes()
     again = mada("evaluate", evaluation_file, "--out", tmp_path / "out")
@@ -165,7 +155,7 @@ def interrupted(folder):
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_other_answers_in_a_second_session_are_refused(evaluation_file, refused, tmp_path, finished, is_finished):
+def test_other_answers_in_a_second_session_are_refused(mada, evaluation_file, refused, tmp_path, finished, is_finished):
     problems = shutil.copy(finished.problems, tmp_path / "own.jsonl")
     evaluation_file.write_text(evaluation_file.read_text().replace(str(finished.problems), str(problems)))
     out = tmp_path / "out"
@@ -183,7 +173,7 @@ def test_other_answers_in_a_second_session_are_refused(evaluation_file, refused,
     assert f"benchmark {problems}" in refused("evaluate", evaluation_file, "--out", out), "the manifest knows it too"
 
 
-def test_another_adapter_or_other_weights_in_a_second_session_are_refused(evaluation_file, tmp_path, finished):
+def test_another_adapter_or_other_weights_in_a_second_session_are_refused(mada, evaluation_file, tmp_path, finished):
     adapter = shutil.copytree(finished.folder / "adapters" / "generator-1", tmp_path / "adapter")
     model = shutil.copytree(EMBEDDED["mada-nano"], tmp_path / "model")
     text = evaluation_file.read_text().replace(str(finished.folder / "adapters" / "generator-1"), str(adapter))
@@ -205,7 +195,7 @@ def test_another_adapter_or_other_weights_in_a_second_session_are_refused(evalua
         mada("evaluate", evaluation_file, "--out", out)
 
 
-def test_a_model_by_options(tmp_path):
+def test_a_model_by_options(mada, tmp_path):
     printed = mada(
         *("evaluate", "--model", "mada-nano", "--benchmarks", "abacus-easy,abacus-hard", "--seeds", 2),
         *("--problems", 2, "--max-new-tokens", 64, "--window", 384, "--out", tmp_path / "out"),
@@ -221,7 +211,7 @@ def test_a_model_by_options(tmp_path):
     assert sum(spent) == pytest.approx(sum(tokens), rel=0.35)
 
 
-def test_fixed_samples_and_other_shapes_by_options(tmp_path):
+def test_fixed_samples_and_other_shapes_by_options(mada, tmp_path):
     mada(
         *("evaluate", "--model", "mada-nano", "--benchmarks", "abacus-easy", "--seeds", 1, "--problems", 1),
         *("--systems", "vote,debate", "--samples", 4, "--generators", 2, "--critics", 1, "--rounds", 3),
@@ -231,7 +221,7 @@ def test_fixed_samples_and_other_shapes_by_options(tmp_path):
     assert shapes == {"vote": [4], "debate": [2, 1, 1]}
 
 
-def test_a_runs_team_on_another_benchmark_uses_the_samples_there_are(finished, tmp_path):
+def test_a_runs_team_on_another_benchmark_uses_the_samples_there_are(mada, finished, tmp_path):
     mada("evaluate", "--run", finished.folder, "--seeds", 3, "--out", tmp_path / "more")
     scores = records(tmp_path / "more", "scores")
     assert {one["seed"] for one in scores} == {0, 1, 2}
@@ -242,12 +232,12 @@ def test_a_runs_team_on_another_benchmark_uses_the_samples_there_are(finished, t
     assert not keys & {one["key"] for one in records(tmp_path / "more", "samples")}, "found, not sampled again"
 
 
-def test_the_stage_of_a_run(finished, tmp_path):
+def test_the_stage_of_a_run(mada, finished, tmp_path):
     shutil.copytree(finished.folder, tmp_path / "run")
     assert "evaluate: done before" in mada("evaluate", "--run", tmp_path / "run")
 
 
-def test_ablations_and_rivals_in_one_command(finished, tmp_path):
+def test_ablations_and_rivals_in_one_command(mada, finished, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(finished.folder, folder)
     printed = mada("ablate", "--run", folder, "--price", "3.60")
@@ -282,7 +272,7 @@ def test_ablations_and_rivals_in_one_command(finished, tmp_path):
     assert len({(one / "adapter_model.safetensors").read_bytes() for one in generators}) == 1
 
 
-def test_some_ablations_are_the_team_and_what_was_asked_for(finished, refused, tmp_path):
+def test_some_ablations_are_the_team_and_what_was_asked_for(mada, finished, refused, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(finished.folder, folder)
     message = refused("ablate", "--run", folder, "--systems", "rounds-3,homogenous")
@@ -299,7 +289,7 @@ def test_some_ablations_are_the_team_and_what_was_asked_for(finished, refused, t
     assert "3 rounds" in table, "the paper's Table 4, in the report that was asked for"
 
 
-def test_what_the_bare_model_said_elsewhere_is_used_again(finished, tmp_path):
+def test_what_the_bare_model_said_elsewhere_is_used_again(mada, finished, tmp_path):
     bare = ("evaluate", "--model", "mada-nano", "--window", 384, "--max-new-tokens", 64, "--problems", 2, "--seeds", 1)
     easy, hard = tmp_path / "easy", tmp_path / "hard"
     mada(*bare, "--systems", "single", "--benchmarks", "abacus-easy", "--out", easy)
@@ -331,7 +321,7 @@ def test_what_the_bare_model_said_elsewhere_is_used_again(finished, tmp_path):
         ((), "got nothing to evaluate; give an evaluation file, --run with the folder of a run, or --model"),
         (("--model", "mada-nano", "--run", "x"), "got --run and --model; leave one of them out"),
         (("--generators", "3", "--run", "x"), "got --generators, which goes with --model"),
-        (("--model", "mada-nano", "--systems", "votes"), "--systems: got 'votes', wanted some of single, vote"),
+        (("--model", "mada-nano", "--systems", "votes"), "--systems: unknown system 'votes'; choose from single, vote"),
         (("--model", "mada-nano", "--benchmarks", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--model", "./nowhere", "--benchmarks", "abacus-easy"), "./nowhere: no such folder or file"),
         (("--run", "nowhere"), "nowhere does not exist; give the folder of a run"),
@@ -371,7 +361,7 @@ def test_a_missing_adapter(evaluation_file, finished, refused, tmp_path, monkeyp
     assert "owner/generator-1: no such folder" in refused("evaluate", evaluation_file, "--out", tmp_path / "out")
 
 
-def test_an_evaluation_is_no_team(evaluation_file, refused, tmp_path):
+def test_an_evaluation_is_no_team(mada, evaluation_file, refused, tmp_path):
     mada("evaluate", evaluation_file, "--out", tmp_path / "out")
     for command in ("evaluate", "ablate"):
         assert "holds an evaluation and no team" in refused(command, "--run", tmp_path / "out")

@@ -70,7 +70,7 @@ def test_a_reply_cannot_steer_the_terminal():
     assert "\x1b[31m" not in shown
     assert "\u202e" not in shown
     assert "[bold]red" in shown
-    assert "..." in shown
+    assert "…" in shown
 
 
 def test_thinking_opened_by_the_prompt():

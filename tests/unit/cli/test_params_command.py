@@ -65,14 +65,14 @@ def test_for_programs(run):
     }
 
 
-def test_a_tiny_model_is_measured_in_kilobytes(run, tmp_path):
+def test_a_tiny_model_is_measured_in_bytes(run, tmp_path):
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "qwen2", "vocab_size": 9, "num_hidden_layers": 1, **sizes})
     )
     code, out, _ = run(tmp_path, "--rank", 1)
     assert code == 0
-    assert "memory in float32: adapters 0.448 kB, AdamW's state 0.896 kB" in out
+    assert "memory in float32: adapters 448 bytes, AdamW's state 896 bytes" in out
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_tiny_model_is_measured_in_kilobytes(run, tmp_path):
         ('{"model_type": "t5"}', "is not a causal language model (t5)"),
     ],
 )
-def test_files_that_are_no_model(content, message, run, tmp_path):
+def test_files_that_are_not_models(content, message, run, tmp_path):
     (tmp_path / "config.json").write_text(content)
     code, out, err = run(tmp_path / "config.json")
     assert (code, out) == (2, "")
@@ -111,12 +111,9 @@ def test_wrong_options(words, message, run):
 
 
 def test_a_missing_file_and_a_hub_id_without_a_network_make_no_noise(run, tmp_path):
-    assert run(tmp_path / "config.json") == (
-        2,
-        "",
-        f"mada: {tmp_path / 'config.json'}: no such folder or file; "
-        "give a folder, a config.json, or a Hub id such as owner/name\n",
-    )
+    code, _, err = run(tmp_path / "config.json")
+    assert code == 2
+    assert err.startswith(f"mada: {tmp_path / 'config.json'}: no such folder or file")
     surroundings = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-m", "mada", "params", "nobody/nothing"],

@@ -1,4 +1,4 @@
-"""`mada show`: the state of a run, its training as sparklines, and its headline table."""
+"""`mada runs` and `mada show`: runs with their progress, training and headline numbers."""
 
 import json
 import subprocess
@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from mada.cli import app
-from mada.cli.training_view import sparkline
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score
 from mada.report.publishing import report_markdown
@@ -176,12 +175,6 @@ def test_a_training_that_goes_on_or_has_improved_gets_no_warning(make):
     assert "warning" not in shown("first")
 
 
-def test_a_training_that_has_only_been_validated(make):
-    folder = make("split")
-    trained(folder, "generators", rollouts={}, validations={"a": [(0.25, True)]})
-    assert shown("first").splitlines()[4:6] == ["generators: no rollouts yet", "  a    validation 25.0 % → 25.0 %"]
-
-
 def test_an_evaluation_that_goes_on(make):
     make("split", scores=SCORES[:-1])
     lines = shown("first").splitlines()
@@ -198,10 +191,7 @@ def test_an_evaluation_that_goes_on(make):
 
 def test_before_a_seed_is_finished_there_are_no_results(make):
     make("split", scores=SCORES[:8])
-    assert shown("first").splitlines()[3:] == [
-        "",
-        "the evaluation has begun; there are no results before a seed is finished",
-    ]
+    assert shown("first").splitlines()[4].startswith("the evaluation has begun")
 
 
 def test_a_narrow_window_loses_no_number(make):
@@ -242,39 +232,78 @@ def test_nothing_that_a_run_is_called_steers_the_terminal(make):
     assert text.endswith("mada report 'a �[2Jb'\n")
 
 
-@pytest.mark.parametrize(
-    ("values", "width", "expected"),
-    [
-        ([], 8, ""),
-        ([0.0], 8, "▁"),
-        # Fewer values than there is room: a block for each.
-        ([0.0, 0.5, 1.0], 8, "▁▅█"),
-        ([0.0, 1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 1.0], 8, "▁▂▃▄▅▆▇█"),
-        # More: each block is the mean of those in its place, here of two and of three.
-        ([0.0, 1.0, 0.0, 0.0, 0.75], 2, "▅▃"),
-        ([0.0, 0.0, 1.0, 1.0, 0.5, 0.5], 3, "▁█▅"),
-        ([1.0, 0.0], 1, "▅"),
-    ],
-)
-def test_sparklines(values, width, expected):
-    assert sparkline(values, low=0.0, high=1.0, width=width) == expected
-
-
-def test_a_sparkline_is_on_the_scale_that_is_given():
-    assert sparkline([0.5, 0.6], low=0.5, high=0.6, width=9) == "▁█"
-    assert sparkline([0.5, 0.6], low=0.0, high=1.0, width=9) == "▅▅"
-    # Without a range there is neither high nor low.
-    assert sparkline([0.3, 0.3, 0.3], low=0.3, high=0.3, width=9) == "▅▅▅"
-
-
-def test_showing_a_run_loads_nothing_that_draws(make):
-    """Figures take a second to load; what `mada show` prints of them is text."""
+def test_showing_a_run_does_not_load_matplotlib(make):
     make("split", scores=SCORES)
     code = (
         "import sys; import mada.cli; early = sorted({'numpy', 'matplotlib', 'rich'} & set(sys.modules))\n"
-        "from mada.cli.report import show; from pathlib import Path; show(Path('first'))\n"
+        "from mada.cli.runs import show; from pathlib import Path; show(Path('first'))\n"
         "print('heavy:', early, 'matplotlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "tiny: stopped after split\n" in done.stdout
     assert done.stdout.endswith("heavy: [] False\n")
+
+
+def listed(folder=".", *options, columns=200):
+    words = ["runs", str(folder), *options]
+    done = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_list_of_runs(make, tmp_path):
+    make("split", "evaluate", "report", scores=SCORES, name="z-finished")
+    make("split", "generators", "critic-data", name="b-stopped")
+    make(name="c-fresh")
+    make("split", name="d-running", title="other")
+    make("split", "generators", scores=SCORES, name="f-evaluating")
+    (tmp_path / "e-broken").mkdir()
+    (tmp_path / "e-broken" / "manifest.json").write_text("{")
+    (tmp_path / "no-run").mkdir()
+    (tmp_path / "letter.txt").write_text("Dear")
+    with Run.open(tmp_path / "d-running", Recipe(name="other")):
+        rows = json.loads(listed(".", "--json"))
+    assert [(row["folder"], row["recipe"], row["state"].partition(": ")[0]) for row in rows] == [
+        ("z-finished", "tiny", "finished"),  # by when they began
+        ("b-stopped", "tiny", "stopped after critic-data"),
+        ("c-fresh", "tiny", "stopped before its first stage was done"),
+        ("d-running", "other", "running, 1 stage done"),
+        ("f-evaluating", "tiny", "stopped after generators"),
+        ("e-broken", "–", "unreadable"),
+    ]
+    assert "manifest.json is damaged" in rows[5]["state"]
+    assert [row["seconds"] for row in rows] == [455.0, 455.0, 0.0, 65.0, 195.0, 0.0]
+    finished, *others = ((row["untrained"], row["team"], row["standard_error"]) for row in rows)
+    assert finished == (pytest.approx(0.375), pytest.approx(0.875), pytest.approx(0.125))
+    assert others == [(None, None, None)] * 5, "nor are scores of an unfinished evaluation summed up"
+    header, line, stopped, *_ = listed().splitlines()
+    assert header.startswith("run  ")
+    assert line.split()[:3] == ["z-finished", "tiny", "finished"]
+    assert line.endswith("7 min 35 s          37.5  87.5 ± 12.5")
+    assert stopped.split()[-2:] == ["–", "–"]
+    assert json.loads(listed(".", "--json"))[3]["state"] == "stopped after split", "nobody holds it any more"
+
+
+def test_names_are_not_cut_off_and_do_not_steer_the_terminal(make):
+    name = "a-run-with-a-name-that-is-as-long-as-people-make-them"
+    make(name=name, title="[red]\x1b[2J a recipe with a long name")
+    printed = listed(columns=40)
+    assert f"{name}  [red]�[2J a recipe with a long name  " in printed
+    assert not {"\x1b", "…"} & set(printed)
+
+
+def test_folders_without_runs_are_refused(tmp_path, refused, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "`mada run recipes/quickstart.toml` makes one" in refused("runs", tmp_path)
+    assert json.loads(listed(tmp_path, "--json")) == [], "for a program, none is an answer"
+    assert "gone: no such folder" in refused("runs", "gone")
+    assert "runs: no such folder" in refused("runs")
+    assert "got no run" in refused("show")
+
+
+def test_show_without_a_run_shows_the_latest_session(make, tmp_path):
+    for name in ("first", "second", "first"):
+        make(name=f"runs/{name}", title=name)
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "manifest.json").write_text("{")
+    assert CliRunner().invoke(app, ["show"], catch_exceptions=False).stdout.startswith("first: stopped")

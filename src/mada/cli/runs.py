@@ -1,0 +1,218 @@
+"""`mada runs` and `mada show`: the runs in a folder, and one run's progress, training and results as text."""
+
+import shlex
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mada.cli.terminal import console, print_json
+from mada.errors import MadaError, RunError
+from mada.pipeline.stages import STAGE_NAMES
+from mada.text import counted, duration, printable, sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mada.evaluation.summary import Summary
+    from mada.report.reading import Source
+    from mada.runs import StoredRun
+
+_SPARKLINE_WIDTH = 48
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in the list; accuracies are shares of right verdicts, None before they are measured."""
+
+    folder: str
+    recipe: str
+    state: str
+    started_at: datetime | None
+    seconds: float
+    untrained: float | None
+    team: float | None
+    standard_error: float | None
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds runs.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """List runs with their progress and headline numbers, oldest first."""
+    lines = find_runs(folder)
+    if as_json:
+        print_json([asdict(line) | {"started_at": line.started_at and line.started_at.isoformat()} for line in lines])
+        return
+    if not lines:
+        raise RunError(f"{folder} holds no runs; `mada run recipes/quickstart.toml` makes one")
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("run", "recipe", "state", "begun"):
+        table.add_column(name, no_wrap=name != "state", max_width=40 if name == "state" else None)
+    for name in ("took", "single agent", "MADA debate"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in lines:
+        begun = f"{line.started_at:%Y-%m-%d %H:%M}" if line.started_at else "–"
+        error = f" ± {100 * line.standard_error:.1f}" if line.standard_error is not None else ""
+        single, team = (f"{100 * one:.1f}" if one is not None else "–" for one in (line.untrained, line.team))
+        names = (sanitize(text) for text in (line.folder, line.recipe, line.state))
+        table.add_row(*names, begun, duration(line.seconds), single, team + error)
+    screen = console()
+    # Names are for copying, so nothing is cut off: a window too narrow for them wraps the lines itself.
+    screen.width = max(screen.width, screen.measure(table, options=screen.options.update(max_width=10_000)).maximum)
+    screen.print(table)
+
+
+def show(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="The folder of a run; without it the latest in runs/.")
+    ] = None,
+) -> None:
+    """Show a run in the terminal: its progress, training and results."""
+    from mada.runs import StoredRun
+
+    folder = folder or latest_run(Path("runs"))
+    run = StoredRun.read(folder)
+    from mada.report.publishing import title_of
+    from mada.report.reading import Source
+    from mada.report.training import finished_training_warnings
+
+    source, screen = Source.of(run), console()
+    marks = run.finished_stages()
+    screen.print(f"{printable(title_of(run))}: {_state(run, [mark.name for mark in marks])}", style="bold")
+    begun = f"{run.manifest.started_at:%Y-%m-%d %H:%M} UTC"
+    screen.print(f"{sanitize(str(folder))}, seed {run.manifest.seed}, begun {begun}", soft_wrap=True)
+    if marks:
+        times = ", ".join(f"{sanitize(mark.name)} {duration(mark.seconds)}" for mark in marks)
+        screen.print(f"stages: {times}", soft_wrap=True)
+    _print_training(run, screen)
+    for warning in finished_training_warnings(run):
+        screen.print(f"warning: {sanitize(warning)}", style="yellow", soft_wrap=True)
+    _print_results(source, folder, screen)
+
+
+def latest_run(folder: Path) -> Path:
+    """Return the run in a folder with the latest session."""
+    from mada.runs import StoredRun
+
+    started: dict[Path, datetime] = {}
+    for manifest in sorted(folder.glob("*/manifest.json")):
+        with suppress(MadaError):  # `mada runs` says what is wrong with it
+            started[manifest.parent] = StoredRun.read(manifest.parent).manifest.sessions[-1].started_at
+    if not started:
+        raise RunError(f"got no run, and {folder} holds none that can be read; give the folder of a run")
+    return max(started, key=lambda run: started[run])
+
+
+def find_runs(folder: Path) -> list[RunLine]:
+    """Return the runs directly in a folder; one that cannot be read is listed with the reason."""
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such folder; give the one that holds your runs")
+    from mada.runs import StoredRun
+
+    lines: list[RunLine] = []
+    for manifest in sorted(folder.glob("*/manifest.json")):
+        try:
+            lines.append(_line(StoredRun.read(manifest.parent), manifest.parent))
+        except MadaError as error:
+            lines.append(RunLine(str(manifest.parent), "–", f"unreadable: {error}", None, 0.0, None, None, None))
+    return sorted(lines, key=lambda line: (line.started_at is None, line.started_at and line.started_at.timestamp()))
+
+
+def print_headline_tables(summary: "Summary", screen: "Console") -> None:
+    """Print the tables of all systems."""
+    from mada.report.forms.terminal import print_table
+    from mada.report.sections.results import headline_tables
+
+    for table in headline_tables(summary):
+        print_table(table, screen)
+        screen.print()
+
+
+def _line(run: "StoredRun", folder: Path) -> RunLine:
+    from mada.report.reading import read_summary
+
+    marks = run.finished_stages()
+    names = [mark.name for mark in marks]
+    summary = read_summary(run) if "evaluate" in names else None
+    by_name = {one.system.name: one for one in summary.systems} if summary else {}
+    team, single = by_name.get("mada"), by_name.get("single")
+    return RunLine(
+        folder=str(folder),
+        recipe=str(run.manifest.recipe.get("name", "–")),
+        state=_state(run, names),
+        started_at=run.manifest.started_at,
+        seconds=sum(mark.seconds for mark in marks),
+        untrained=single.verdict.average.mean if single else None,
+        team=team.verdict.average.mean if team else None,
+        standard_error=team.verdict.average.standard_error if team else None,
+    )
+
+
+def _state(run: "StoredRun", done: list[str]) -> str:
+    from mada.report.publishing import PAGE_FILE
+    from mada.runs.lock import holder_of
+
+    if holder_of(run.folder) is not None:
+        return f"running, {counted(len(done), 'stage')} done"
+    # `mada report` writes the page without locking the run, so it does not mark the stage as done.
+    if "report" in done or ("evaluate" in done and (run.folder / PAGE_FILE).is_file()):
+        return "finished"
+    after = [name for name in STAGE_NAMES if name in done]
+    return f"stopped after {after[-1]}" if after else "stopped before its first stage was done"
+
+
+def _print_training(run: "StoredRun", screen: "Console") -> None:
+    from mada.cli.training_view import sparkline
+    from mada.report.training import read_curves
+
+    all_curves = read_curves(run)
+    for role in dict.fromkeys(curve.role for curve in all_curves):
+        curves = [curve for curve in all_curves if curve.role == role]
+        values = [point.value for curve in curves for point in curve.rollouts]
+        low, high = min(values, default=0.0), max(values, default=0.0)
+        steps = max((point.step for curve in curves for point in curve.rollouts), default=0)
+        span = f"between {_percent(low)} and {_percent(high)}"
+        course = f"accuracy of rollouts over {counted(steps, 'step')}, {span}" if values else "no rollouts yet"
+        screen.print(f"\n{role}: {course}")
+        name_width = max(len(curve.agent) for curve in curves)
+        width = max(8, min(_SPARKLINE_WIDTH, screen.width - name_width - 34))
+        for curve in curves:
+            line = sparkline([point.value for point in curve.rollouts], low=low, high=high, width=width)
+            validation = ""
+            if curve.validation:
+                best = next((point for point in curve.validation if point.is_best), curve.validation[-1])
+                validation = f"  validation {_percent(curve.validation[0].accuracy)} → {_percent(best.accuracy)}"
+            screen.print(f"  {sanitize(curve.agent):<{name_width}}  {line}{validation}", soft_wrap=True)
+
+
+def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
+    from mada.evaluation.summary import summarize
+    from mada.report.publishing import PAGE_FILE
+    from mada.report.sections.results import headline_sentence
+
+    screen.print()
+    if source.grid is None:
+        begun = "the evaluation has begun; results appear when a seed is finished"
+        screen.print(begun if source.left_out else "not evaluated yet")
+        return
+    if source.left_out:
+        screen.print(f"the evaluation is not finished; left out: {sanitize(str(source.left_out))}", soft_wrap=True)
+    summary = summarize(source.grid)
+    print_headline_tables(summary, screen)
+    screen.print(printable(headline_sentence(summary)), style="bold", soft_wrap=True)
+    page = folder / PAGE_FILE
+    if page.is_file():
+        screen.print(f"report: {sanitize(str(page))}", soft_wrap=True)
+    else:
+        command = f"mada report {shlex.quote(sanitize(str(folder)))}"
+        screen.print(f"for a page with tables, charts and every debate: {command}", soft_wrap=True)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
