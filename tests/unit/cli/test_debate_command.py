@@ -129,11 +129,11 @@ def test_options_out_of_range_are_refused(option):
 
 def test_questions_that_do_not_fit(model_folder, refused, tmp_path):
     assert "does not fit: with its prompt it has 100," in refused(
-        "debate", "x" * 100_000, "--model", model_folder, printed_before="round 1: generators\n"
+        "debate", "x" * 100_000, "--model", model_folder, prints_first=True
     )
     file = tmp_path / "questions.txt"
     file.write_text("Why?\n" + "x" * 10_000)
-    message = refused("debate", "--file", file, "--model", model_folder, "--max-new-tokens", 5)
+    message = refused("debate", "--file", file, "--model", model_folder, "--max-new-tokens", 5, prints_first=True)
     assert message.startswith("mada: question 2 ('xxxxxxxx")
 
 
