@@ -225,3 +225,10 @@ def test_sparklines(values, width, expected):
 def test_numbers_are_written_as_people_read_them():
     assert [percent(None), percent(0.126), percent(0.1264, 1)] == ["–", "13%", "12.6%"]
     assert [small(None), small(0.0), small(0.0031234), small(1234.5)] == ["–", "0", "0.00312", "1,234"]
+
+
+def test_a_sparkline_is_on_the_scale_that_is_given():
+    assert sparkline([0.5, 0.6], low=0.5, high=0.6, width=9) == "▁█"
+    assert sparkline([0.5, 0.6], low=0.0, high=1.0, width=9) == "▅▅"
+    # Without a range there is neither high nor low.
+    assert sparkline([0.3, 0.3, 0.3], low=0.3, high=0.3, width=9) == "▅▅▅"
