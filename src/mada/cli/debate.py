@@ -1,4 +1,4 @@
-"""`mada debate`: put questions to a team, and see what its members said and what came of it."""
+"""`mada debate`: debate a question, or every question of a file, and print the responses and the verdict."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ class Sharing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked; the reference answer and the id are there when a file or an option gives them."""
+    """A question, with its reference answer and id where they are known."""
 
     text: str
     reference: str | None = None
@@ -43,8 +43,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """The options that choose a team; `None` was not given."""
+class TeamOptions:
+    """The options that choose a team; None if not given."""
 
     run: Path | None
     model: str | None
@@ -63,7 +63,7 @@ def debate(
     run: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of a run: the team it has trained.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"Base model for every seat, untrained; without --run {DEFAULT_MODEL}."),
+        typer.Option(metavar="NAME", help=f"Base model of every agent, untrained; without --run {DEFAULT_MODEL}."),
     ] = None,
     generators: Annotated[int | None, typer.Option(min=1, help="Agents of round 1 (untrained: 3).")] = None,
     critics: Annotated[int | None, typer.Option(min=0, help="Agents of later rounds (untrained: 3).")] = None,
@@ -80,51 +80,55 @@ def debate(
         Path | None, typer.Option(metavar="FILE", help="Questions: text with one a line, or a file of problems.")
     ] = None,
     reference: Annotated[str | None, typer.Option(metavar="ANSWER", help="The right answer, to mark replies.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print whole transcripts, one JSON object a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print complete transcripts, one JSON object per line.")
+    ] = False,
 ) -> None:
-    """Hold a debate: generators answer, critics answer again after reading them all, and the last round votes."""
-    choices = Choices(run, model, generators, critics, rounds, temperature, share, max_new_tokens, window, server)
+    """Debate: generators answer, critics answer after reading all responses, and the last round votes."""
+    options = TeamOptions(run, model, generators, critics, rounds, temperature, share, max_new_tokens, window, server)
     try:
-        _refuse_contradictions(choices, question=question, file=file, reference=reference)
-        questions = _from_file(file) if file else [Question(_given(question), reference)]
+        _refuse_contradictions(options, question=question, file=file, reference=reference)
+        questions = _questions_in(file) if file else [Question(_question_given(question), reference)]
         if run is not None:
             _check_run(run)
-        team = _team(choices)
+        team = _team(options)
         if as_json or file:
             asyncio.run(_print_all(team, questions, seed=seed, as_json=as_json))
         else:
-            asyncio.run(_watch_one(team, questions[0], seed=seed))
+            asyncio.run(_show_one(team, questions[0], seed=seed))
     except KeyboardInterrupt:
         typer.echo("mada: stopped", err=True)
         raise typer.Exit(130) from None
 
 
-def _refuse_contradictions(choices: Choices, *, question: str | None, file: Path | None, reference: str | None) -> None:
-    if choices.run is not None:
-        own = {"--model": choices.model, "--generators": choices.generators, "--critics": choices.critics}
+def _refuse_contradictions(
+    options: TeamOptions, *, question: str | None, file: Path | None, reference: str | None
+) -> None:
+    if options.run is not None:
+        own = {"--model": options.model, "--generators": options.generators, "--critics": options.critics}
         given = [name for name, value in own.items() if value is not None]
         if given:
             raise MadaError(
-                f"got --run and {' and '.join(given)}: a run has its own base and seats; leave one or the other out"
+                f"got --run and {' and '.join(given)}: a run has its own model and agents; leave one of the two out"
             )
     if file is not None and question is not None:
         raise MadaError("got a question and --file; give one of them")
     if file is not None and reference is not None:
         raise MadaError("got --file and --reference: a file of problems brings its own references; leave one out")
-    if choices.temperature is not None and not math.isfinite(choices.temperature):
-        raise MadaError(f"got --temperature {choices.temperature}, wanted a number from 0 up, such as 0.7")
-    if choices.critics == 0 and (choices.rounds or 2) > 1:
+    if options.temperature is not None and not math.isfinite(options.temperature):
+        raise MadaError(f"got --temperature {options.temperature}, wanted a number from 0 up, such as 0.7")
+    if options.critics == 0 and (options.rounds or 2) > 1:
         raise MadaError("got --critics 0 and more than 1 round: critics speak from round 2 on; add --rounds 1")
 
 
 def _check_run(folder: Path) -> None:
-    """Refuse a folder that is no run before PyTorch is loaded, which takes seconds."""
+    """Raise if a folder is not a run, before PyTorch is loaded, which takes seconds."""
     from mada.runs import StoredRun
 
     StoredRun.read(folder)
 
 
-def _given(question: str | None) -> str:
+def _question_given(question: str | None) -> str:
     from mada.debate.protocol import check_question
 
     if question is None and sys.stdin.isatty():
@@ -141,7 +145,7 @@ def _piped() -> str:
         raise DataError(f"standard input: not UTF-8 (at byte {error.start + 1}); send it as UTF-8") from None
 
 
-def _from_file(path: Path) -> list[Question]:
+def _questions_in(path: Path) -> list[Question]:
     from mada.problems import load_problems
     from mada.problems.files import is_problem_file
 
@@ -159,44 +163,44 @@ def _from_file(path: Path) -> list[Question]:
     return questions
 
 
-def _team(choices: Choices) -> "Team":
+def _team(options: TeamOptions) -> "Team":
     screen = console()
     if not screen.is_terminal:
-        return _loaded(choices)
-    with screen.status(f"loading {sanitize(str(choices.run or choices.model or DEFAULT_MODEL))}"):
-        return _loaded(choices)
+        return _loaded(options)
+    with screen.status(f"loading {sanitize(str(options.run or options.model or DEFAULT_MODEL))}"):
+        return _loaded(options)
 
 
-def _loaded(choices: Choices) -> "Team":
+def _loaded(options: TeamOptions) -> "Team":
     silence_libraries()
     from mada.debate.prompts import Prompts
     from mada.team import Team
 
-    share = None if choices.share is None else choices.share.value
-    if choices.run is not None:
+    share = None if options.share is None else options.share.value
+    if options.run is not None:
         return Team.load(
-            choices.run,
-            rounds=choices.rounds,
-            temperature=choices.temperature,
+            options.run,
+            rounds=options.rounds,
+            temperature=options.temperature,
             share=share,
-            max_new_tokens=choices.max_new_tokens,
-            window=choices.window,
-            server=choices.server,
+            max_new_tokens=options.max_new_tokens,
+            window=options.window,
+            server=options.server,
         )
     return Team.untrained(
-        choices.model or DEFAULT_MODEL,
-        generators=3 if choices.generators is None else choices.generators,
-        critics=3 if choices.critics is None else choices.critics,
-        rounds=choices.rounds or 2,
+        options.model or DEFAULT_MODEL,
+        generators=3 if options.generators is None else options.generators,
+        critics=3 if options.critics is None else options.critics,
+        rounds=options.rounds or 2,
         prompts=Prompts(share=share or "full"),
-        temperature=1.0 if choices.temperature is None else choices.temperature,
-        max_new_tokens=choices.max_new_tokens,
-        window=choices.window,
-        server=choices.server,
+        temperature=1.0 if options.temperature is None else options.temperature,
+        max_new_tokens=options.max_new_tokens,
+        window=options.window,
+        server=options.server,
     )
 
 
-async def _watch_one(team: "Team", question: Question, *, seed: int) -> None:
+async def _show_one(team: "Team", question: Question, *, seed: int) -> None:
     from mada.cli.debate_view import debate_view
     from mada.events import Events
 
@@ -227,7 +231,7 @@ async def _print_all(team: "Team", questions: Sequence[Question], *, seed: int, 
 
 
 async def _in_order(team: "Team", questions: Sequence[Question], *, seed: int) -> "AsyncGenerator[Debate]":
-    """Yield the debates, all held at once; a failure says which of many questions it is about."""
+    """Yield the debates, which run at the same time; an error says which of several questions it is about."""
     debates = team.debates([question.text for question in questions], seed=seed)
     for number, question in enumerate(questions, start=1):
         try:
@@ -265,12 +269,12 @@ def _record(debate: "Debate", question: Question, *, right: frozenset[str] | Non
     return {**known, **TypeAdapter(Debate).dump_python(debate, mode="json"), **graded}
 
 
-def _print_line(place: int, debate: "Debate", *, question: Question, correct: bool) -> None:
-    from mada.cli.debate_view import said_of_verdict
+def _print_line(number: int, debate: "Debate", *, question: Question, correct: bool) -> None:
+    from mada.cli.debate_view import verdict_line
 
     mark = ""
     if question.reference is not None:
         mark = typer.style("right  ", fg="green") if correct else typer.style("wrong  ", fg="red")
     assert debate.verdict is not None
     wanted = "" if correct or question.reference is None else f"  (reference {excerpt(question.reference, 60)})"
-    typer.echo(f"{place:>6}  {mark}{excerpt(question.text, 60)}  →  {said_of_verdict(debate.verdict)}{wanted}")
+    typer.echo(f"{number:>6}  {mark}{excerpt(question.text, 60)}  →  {verdict_line(debate.verdict)}{wanted}")

@@ -1,4 +1,4 @@
-"""What a person sees of a debate: panels that fill as agents speak in a terminal, plain lines everywhere else."""
+"""How a debate is shown: live panels in a terminal, plain lines in a file or a pipe."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from mada.debate.transcript import Debate, Role, Turn, Verdict
 
-# Narrower than this, columns of text are no pleasure to read.
 SIDE_BY_SIDE = 100
 NARROWEST_COLUMN = 45
 FEWEST_LINES = 3
@@ -34,8 +33,8 @@ def debate_view(question: str, *, rounds: int, console: "Console | None" = None)
 
 
 @dataclass(slots=True)
-class _Seat:
-    """An agent in a round: what it said, once it has."""
+class _AgentTurn:
+    """An agent in a round, and its turn once it has answered."""
 
     agent: str
     turn: "Turn | None" = None
@@ -47,7 +46,7 @@ class _Round:
     number: int
     role: "Role"
     started: float
-    seats: list[_Seat] = field(default_factory=list[_Seat])
+    agents: list[_AgentTurn] = field(default_factory=list[_AgentTurn])
 
     @property
     def title(self) -> str:
@@ -55,7 +54,7 @@ class _Round:
 
 
 class DebateView:
-    """A subscriber to a debate's events that remembers what to show. Its two kinds show it.
+    """A subscriber to a debate's events that keeps what its subclasses show.
 
     with debate_view(question, rounds=team.rounds) as view:
         view.finish(await team.debate(question, events=Events(view)))
@@ -75,14 +74,16 @@ class DebateView:
         self._seconds = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Remember who has been asked, what each said, and how long it took."""
+        """Record an event."""
         match event:
             case RoundStarted(number, role, agents):
-                self.rounds.append(_Round(number, role, self._clock(), [_Seat(sanitize(agent)) for agent in agents]))
+                self.rounds.append(
+                    _Round(number, role, self._clock(), [_AgentTurn(sanitize(agent)) for agent in agents])
+                )
             case TurnFinished(number, index, turn):
                 current = self.rounds[number - 1]
-                current.seats[index].turn = turn
-                current.seats[index].seconds = self._clock() - current.started
+                current.agents[index].turn = turn
+                current.agents[index].seconds = self._clock() - current.started
             case _:
                 pass
 
@@ -93,13 +94,13 @@ class DebateView:
         self._seconds = self._clock() - self._started
 
     def mark(self, answer: str | None) -> str:
-        """Say whether an answer is right, where that is known."""
+        """Return `right` or `wrong`, or nothing without a reference."""
         if self.right is None:
             return ""
         return "right" if answer in self.right else "wrong"
 
     def cost(self) -> str:
-        """Say what the debate took."""
+        """Return the debate's tokens and seconds."""
         assert self.debate is not None
         return f"{self.debate.generated_tokens:,} tokens generated, {self._seconds:.1f} s"
 
@@ -107,30 +108,30 @@ class DebateView:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Leave nothing behind that has to be ended."""
+        """Do nothing; subclasses stop what they started."""
 
 
 class LineView(DebateView):
     """One line per round, turn and verdict, for logs and for grep."""
 
     def __call__(self, event: Event) -> None:
-        """Print which round begins, and what each agent answered."""
+        """Print an event."""
         super().__call__(event)
         match event:
             case RoundStarted():
                 self._print(self.rounds[-1].title)
             case TurnFinished(number, index, turn):
-                said = self.rounds[number - 1].seats[index]
+                said = self.rounds[number - 1].agents[index]
                 self._print(f"  {said.agent}: {_said(turn)} ({_details(turn, said.seconds)})")
             case _:
                 pass
 
     def finish(self, debate: "Debate", *, right: frozenset[str] | None = None) -> None:
-        """Say what came of it."""
+        """Print the verdict."""
         super().finish(debate, right=right)
         assert debate.verdict is not None
         mark = self.mark(debate.verdict.answer)
-        self._print(f"verdict: {said_of_verdict(debate.verdict)}{f' – {mark}' if mark else ''}")
+        self._print(f"verdict: {verdict_line(debate.verdict)}{f' – {mark}' if mark else ''}")
         if debate.verdict.tie:
             self._print(TIE_RULE)
         self._print(self.cost())
@@ -161,7 +162,7 @@ class LiveView(DebateView):
             self._live.stop()
 
     def render(self) -> "RenderableType":
-        """Draw everything as it is now."""
+        """Return the current state as rich renderables."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -181,24 +182,24 @@ class LiveView(DebateView):
         from rich.console import Group
         from rich.text import Text
 
-        return Group(Text(one.title, style="cyan"), *[self._panel(seat, one) for seat in one.seats])
+        return Group(Text(one.title, style="cyan"), *[self._panel(entry, one) for entry in one.agents])
 
-    def _panel(self, seat: _Seat, one: _Round) -> "Panel":
+    def _panel(self, entry: _AgentTurn, one: _Round) -> "Panel":
         from rich.panel import Panel
         from rich.spinner import Spinner
         from rich.text import Text
 
-        if seat.turn is None:
+        if entry.turn is None:
             waiting = Spinner("dots", Text(f"{self._clock() - one.started:.1f} s", style="dim"))
-            return Panel(waiting, title=Text(seat.agent), title_align="left", border_style="dim")
-        answer = seat.turn.response.answer
-        title = Text.assemble(f"{seat.agent}: ", self._marked(_said(seat.turn), answer))
+            return Panel(waiting, title=Text(entry.agent), title_align="left", border_style="dim")
+        answer = entry.turn.response.answer
+        title = Text.assemble(f"{entry.agent}: ", self._marked(_said(entry.turn), answer))
         title.truncate(max(10, self._panel_width() - 6), overflow="ellipsis")
         return Panel(
-            _cut(styled_response(seat.turn), console=self.console, width=self._panel_width() - 4, lines=self._lines()),
+            _cut(styled_response(entry.turn), console=self.console, width=self._panel_width() - 4, lines=self._lines()),
             title=title,
             title_align="left",
-            subtitle=Text(_details(seat.turn, seat.seconds), style="dim"),
+            subtitle=Text(_details(entry.turn, entry.seconds), style="dim"),
             subtitle_align="right",
         )
 
@@ -224,7 +225,7 @@ class LiveView(DebateView):
         """Lines of text in a panel: while the view moves, as many as leave all panels on the screen."""
         if self.debate is not None:
             return MOST_LINES
-        panels = max(len(one.seats) for one in self._shown())
+        panels = max(len(one.agents) for one in self._shown())
         return max(FEWEST_LINES, min(MOST_LINES, (self.console.height - 4) // panels - 2))
 
     def _verdict(self) -> "Panel":
@@ -236,12 +237,12 @@ class LiveView(DebateView):
         assert self.debate.verdict is not None
         verdict = self.debate.verdict
         facts = [TIE_RULE, self.cost()] if verdict.tie else [self.cost()]
-        lines = [self._marked(said_of_verdict(verdict), verdict.answer), *[Text(fact, style="dim") for fact in facts]]
+        lines = [self._marked(verdict_line(verdict), verdict.answer), *[Text(fact, style="dim") for fact in facts]]
         return Panel(Group(*lines), title=Text("verdict"), title_align="left", border_style="green")
 
 
 def styled_response(turn: "Turn") -> "Text":
-    """Return what was said, the way to the answer dim and the answer itself bright."""
+    """Return a response with its reasoning dim and its answer highlighted."""
     from rich.text import Text
 
     # A tab is as wide as the terminal likes, which would break the panel's frame.
@@ -259,8 +260,8 @@ def styled_response(turn: "Turn") -> "Text":
     return text
 
 
-def said_of_verdict(verdict: "Verdict") -> str:
-    """Return the outcome with its votes: `42 (2 of 3 votes; 41: 1)`."""
+def verdict_line(verdict: "Verdict") -> str:
+    """Return the verdict with its votes: `42 (2 of 3 votes; 41: 1)`."""
     if verdict.answer is None:
         return f"no answer ({counted(verdict.unanswered, 'agent')} without one)"
     first, *others = verdict.votes
@@ -283,7 +284,7 @@ def _details(turn: "Turn", seconds: float) -> str:
 
 
 def _cut(text: "Text", *, console: "Console", width: int, lines: int) -> "RenderableType":
-    """Keep a long text's beginning and more of its end, which holds the answer; all of it is in --json."""
+    """Shorten a long text to its beginning and more of its end, which holds the answer."""
     from rich.console import Group
     from rich.text import Text
 

@@ -242,7 +242,7 @@ def _run_evaluation(
 
 
 def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return an evaluation of one model in all seats, as a file would have it."""
+    """Return an evaluation of one model as the values of an evaluation file."""
     chosen = options["systems"] or ["single", "vote", "debate"]
     unknown = [name for name in chosen if name not in SYSTEMS]
     if unknown:
@@ -250,16 +250,16 @@ def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
     samples = options["samples"] or (None if "debate" in chosen else 6)
     size: dict[str, Any] = {"samples": samples} if samples else {"matched_to": "debate"}
     amount = f"of {samples}" if samples else "at the debate's tokens"
-    seats, rounds = (options["generators"] or 3, options["critics"] or 3), options["rounds"] or 2
+    sizes, rounds = (options["generators"] or 3, options["critics"] or 3), options["rounds"] or 2
     shapes: dict[str, dict[str, Any]] = {
         "single": {"title": "single agent"},
         "vote": {"title": f"vote {amount}", **size},
         "weighted-vote": {"title": f"weighted vote {amount}", **size},
         "judge": {"title": f"judge {amount}", "judge": "model", **size},
         "debate": {
-            "title": f"debate {seats[0]}+{seats[1]}, {rounds} rounds",
-            "agents": ["model"] * seats[0],
-            "critics": ["model"] * seats[1],
+            "title": f"debate {sizes[0]}+{sizes[1]}, {rounds} rounds",
+            "agents": ["model"] * sizes[0],
+            "critics": ["model"] * sizes[1],
             "rounds": rounds,
         },
     }

@@ -100,8 +100,7 @@ def show(
     """Count a source's problems and show some of them."""
     from mada.problems.split import count_duplicates, seeded_order
 
-    options = {"form": answer_form, "config": config, "split": split, "revision": revision}
-    problems = _load(source, folder, column=column, options=options)
+    problems = _load(source, folder, column, form=answer_form, config=config, split=split, revision=revision)
     duplicates = count_duplicates(problems)
     shown = seeded_order(problems, seed)[:sample]
     if problem_id is not None:
@@ -141,8 +140,7 @@ def cut(
     from mada.atomic import replace_text
     from mada.problems import remove_copies, split_problems
 
-    options = {"form": answer_form, "config": config, "split": split, "revision": revision}
-    problems = _load(source, folder, column=column, options=options)
+    problems = _load(source, folder, column, form=answer_form, config=config, split=split, revision=revision)
     clean = remove_copies(problems, {name: _load(name, folder) for name in drop_copies_of or []})
     result = split_problems(clean.kept, subsets=subsets, subset_size=size, validation_size=validation, seed=seed)
     if output is not None:
@@ -191,8 +189,7 @@ def overlap(
     from mada.problems import BENCHMARKS, find_overlaps
     from mada.problems.contamination import KINDS
 
-    options = {"form": answer_form, "config": config, "split": split, "revision": revision}
-    problems = _load(source, folder, column=column, options=options)
+    problems = _load(source, folder, column, form=answer_form, config=config, split=split, revision=revision)
     benchmarks = {name: _load(name, folder) for name in against or BENCHMARKS}
     found = find_overlaps(problems, benchmarks, n=n, threshold=threshold)
     kinds = {name: Counter(match.kind for match in one.matches) for name, one in found.items()}
@@ -215,15 +212,11 @@ def overlap(
 
 
 def _load(
-    source: str,
-    folder: Path | None,
-    *,
-    column: Sequence[str] | None = None,
-    options: "dict[str, str | None] | None" = None,
+    source: str, folder: Path | None, column: Sequence[str] | None = None, **options: str | None
 ) -> "list[Problem]":
     from mada.problems import load_problems
 
-    chosen = {key: value for key, value in (options or {}).items() if value}
+    chosen = {key: value for key, value in options.items() if value}
     for assignment in column or []:
         role, equals, name = assignment.partition("=")
         if not (role and equals and name):

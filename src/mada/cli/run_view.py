@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from mada.runs import StageMark
 
-ENOUGH_TO_TELL = 50
-SHARE_TO_TELL = 0.02
+MIN_DONE = 50
+MIN_SHARE = 0.02
 """How much of a stage must be done before the time left is estimated: so many, or this share of the rest."""
 
 
@@ -127,7 +127,7 @@ class RunView:
     def _seconds_left(self, done: int, of: int) -> float | None:
         fresh, left = done - (self._first_done or 0), of - done
         # Many are under way at once, so the first comes late and others right behind it: of few nothing can be told.
-        if not fresh or fresh < min(ENOUGH_TO_TELL, SHARE_TO_TELL * left):
+        if not fresh or fresh < min(MIN_DONE, MIN_SHARE * left):
             return None
         return (time.monotonic() - self._started) / fresh * left
 

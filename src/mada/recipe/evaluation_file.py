@@ -1,4 +1,4 @@
-"""An evaluation by itself: agents by model and adapter, systems made of them, and what they are measured on.
+"""An evaluation without a run: agents by model and adapter, systems of these agents, and benchmarks.
 
     mada evaluate rivals.toml
 
@@ -55,18 +55,18 @@ class AgentSection(Section):
 
 
 class SystemSection(Section):
-    """One system: its kind, and who sits in it."""
+    """One system: its kind and its agents."""
 
     kind: Kind
     """single (one agent, or the mean of several), vote, weighted-vote, judge, best-of-n or debate."""
     agents: Annotated[AgentNames, Field(min_length=1)]
-    """Agents that answer the bare question, one per seat; with samples or matched_to they take turns."""
+    """Agents that answer the question in round 1, one answer each; with samples or matched_to they take turns."""
     name: OrNone[Text] = None
     """Name in records; none means the kind."""
     title: OrNone[Text] = None
     """Name in tables; none means one made of kind and agents."""
     samples: OrNone[Count] = None
-    """Answers to the bare question; none means one per agent."""
+    """Answers in round 1; none means one per agent."""
     matched_to: OrNone[Text] = None
     """Name of another system: as many answers as that one's budget allows."""
     match: Match = "tokens"
@@ -109,7 +109,7 @@ class EvaluationRecipe(Section):
     """What an evaluation compares, complete and frozen."""
 
     CHANGEABLE: ClassVar[tuple[str, ...]] = ("engine", "grading.workers", "price_per_hour")
-    """Keys that decide how it is computed and not what: it may go on with other values."""
+    """Keys that decide how it is computed and not what: it may continue with other values."""
     name: FolderName = "evaluation"
     """What people call it; the folder has this name by default."""
     seed: Seed = 0
@@ -151,13 +151,13 @@ class EvaluationRecipe(Section):
             for agent in (*system.agents, *system.critics, *filter(None, [system.judge])):
                 if agent not in self.agents:
                     raise ValueError(
-                        f"system {system.name or system.kind!r}: there is no agent {agent!r}"
-                        f"{did_you_mean(agent, list(self.agents))} (agents: {', '.join(self.agents)})"
+                        f"system {system.name or system.kind!r}: unknown agent {agent!r}"
+                        f"{did_you_mean(agent, self.agents) or ';'} choose from {', '.join(self.agents)}"
                     )
             if system.matched_to and system.matched_to not in names:
-                raise ValueError(f"matched_to: there is no system {system.matched_to!r} (systems: {', '.join(names)})")
+                raise ValueError(f"matched_to: unknown system {system.matched_to!r}; choose from {', '.join(names)}")
         if self.reference and self.reference not in names:
-            raise ValueError(f"reference: there is no system {self.reference!r} (systems: {', '.join(names)})")
+            raise ValueError(f"reference: unknown system {self.reference!r}; choose from {', '.join(names)}")
         return self
 
     @property
@@ -175,12 +175,12 @@ def is_evaluation_file(path: Path) -> bool:
 
 
 def load_evaluation(path: Path) -> EvaluationRecipe:
-    """Load an evaluation from its file, or name every mistake in it."""
+    """Load an evaluation file; the error lists every mistake in it."""
     return evaluation_of(parse_toml(read_text(path), path), where=str(path))
 
 
 def evaluation_of(values: Mapping[str, Any], *, where: str) -> EvaluationRecipe:
-    """Make an evaluation of plain values; `where` they come from is said in front of every mistake."""
+    """Return an evaluation from plain values; every mistake begins with `where` they come from."""
     try:
         return EvaluationRecipe.model_validate(values)
     except ValidationError as error:

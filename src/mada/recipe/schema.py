@@ -58,17 +58,17 @@ class ModelSection(Section):
     """The frozen base model that all agents share."""
 
     name: Text = "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"
-    """Hub id or folder of the base model; every agent is a blank adapter on it at first."""
+    """Hub id or folder of the base model; every agent starts as a blank adapter on it."""
     revision: OrNone[Text] = None
     """Branch, tag or commit on the Hub; none means the default branch (ours)."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """Number format of the base weights; auto means the one they were saved in, on a CPU float32 (ours)."""
+    """Number format of the base weights; auto means that of the file, on a CPU float32 (ours)."""
     window: OrNone[Count] = None
     """Context length in tokens, to which debates are shortened; none means the model's own (ours)."""
 
 
 class ColumnsSection(Section):
-    """Which columns of the source hold what; a column left at none goes by the source's usual name."""
+    """Which columns of the source hold what; none means the source's usual name."""
 
     id: OrNone[Text] = None
     """Column with a stable id for each problem; none means one is made from the problem's text (ours)."""
@@ -90,16 +90,16 @@ class DataSection(Section):
     revision: OrNone[Text] = None
     """Branch, tag or commit of a Hub data set; none means the default branch (ours)."""
     columns: ColumnsSection = ColumnsSection()
-    """Column names, for sources that use other names than ours (ours)."""
+    """Column names of the source (ours)."""
     folder: OrNone[Folder] = None
     """Folder with data files; none means the one in the MADA_DATA environment variable (ours)."""
     on_missing_answer: Literal["error", "skip"] = "error"
-    """A row whose answer is empty or null: an error, or left out and counted (ours)."""
+    """A row without an answer: an error, or skipped and counted (ours)."""
     subset_size: Count | Literal["all"] = 7500
-    """Problems in each agent's own subset, no two share one; "all" deals out what validation leaves."""
+    """Problems in each agent's own subset, which are disjoint; "all" divides what validation leaves."""
     screen: ScreenCount = 0
-    """Answers of the bare base to every problem of the subsets, so that generators learn from those that it gets right
-    sometimes and no others; 0 means they learn from all, as in the paper (ours)."""
+    """Answers of the base model to every problem of the subsets: generators learn only from problems that it gets right
+    sometimes; 0 means they learn from all, as in the paper (ours)."""
     validation_size: Count = 750
     """Problems in the validation set shared by all agents."""
     decontaminate: OrNone[SourcesOrEmpty] = None
@@ -110,28 +110,28 @@ class PromptsSection(Section):
     """What agents are asked; the defaults are the paper's texts."""
 
     reasoning: QuestionPrompt = REASONING
-    """Prompt of every question, which stands in place of {question}."""
+    """Prompt of every question; {question} is replaced by it."""
     debate_header: str = DEBATE_HEADER
     """Text between the question and the other agents' responses."""
     debate_response: ResponsePrompt = DEBATE_RESPONSE
-    """Block for one agent's response, which stands in place of {response}."""
+    """Block for one agent's response; {response} is replaced by it."""
     debate_request: str = DEBATE_REQUEST
     """Text after the last response."""
     judge_header: str = JUDGE_HEADER
-    """Text between the question and the responses that a judge, a rival of the debate, chooses from (ours)."""
+    """Text between the question and the responses that a judge, one of the baselines, chooses from (ours)."""
     judge_request: str = JUDGE_REQUEST
     """Text after the last response that a judge chooses from (ours)."""
     share: Share = "full"
     """What later rounds see of a response: its full text, or the answer that follows its thinking."""
     order: Order = "seats"
-    """How critics see responses: in the order of the seats, or shuffled anew for each critic and question (ours)."""
+    """Order in which critics see responses: that of the agents, or shuffled for each critic and question (ours)."""
 
 
 class TeamSection(Section):
     """Who debates, and for how long."""
 
     generators: AgentCount = 3
-    """Agents that answer the bare question in round 1."""
+    """Agents that answer the question alone in round 1."""
     critics: AgentCountOrZero = 3
     """Agents that answer in rounds 2 and later, seeing all responses of the round before."""
     rounds: AgentCount = 2
@@ -155,9 +155,9 @@ class RewardSection(Section):
     """Weights of the two rewards; the counterfactual baseline follows the accuracy weight."""
 
     accuracy: PositiveOrZero = 2.0
-    """Weight of being right; also the 2 of the counterfactual advantage."""
+    """Weight of a correct answer; also the factor 2 of the counterfactual advantage."""
     length: PositiveOrZero = 1.0
-    """Weight of being brief."""
+    """Weight of a short response."""
 
 
 class GradingSection(Section):
@@ -221,23 +221,23 @@ class TrainingSettings(Section):
     steps: OrNone[Count] = None
     """Optimizer steps, instead of epochs; none means epochs decide (ours)."""
     validate_every: Count = 250
-    """Steps between looks at the validation set, by which the adapter to keep is chosen (ours)."""
+    """Steps between validations, which choose the adapter to keep (ours)."""
     checkpoint_every: Count = 25
-    """Steps between checkpoints to go on from after an interruption (ours)."""
+    """Steps between checkpoints, from which an interrupted training resumes (ours)."""
     checkpoint_minutes: OrNone[Positive] = 10.0
     """Minutes after which the step that ends next is followed by a checkpoint too; none means steps alone decide.
 
-    A step of long replies takes minutes, and what is finished is not to be lost (ours).
+    A step of long replies takes minutes, which an interruption would lose (ours).
     """
     keep_checkpoints: Count = 2
-    """Latest checkpoints kept to go on from after an interruption, besides the best adapter (ours)."""
+    """Latest checkpoints kept, besides the best adapter (ours)."""
     micro_batch_tokens: OrNone[Count] = None
     """Tokens, padding included, of one forward and backward pass; none means a size by device (ours)."""
     gradient_checkpointing: bool = False
     """Whether activations are computed again in the backward pass, for less memory and a third more time (ours)."""
     canary_tolerance: Positive = 0.1
     """Largest difference of log-probabilities between engine and learner, in nats per token on average over an
-    agent's completions; beyond it, what was sampled is not what learns, and training stops (ours)."""
+    agent's completions; beyond it, the two disagree about the policy, and training stops (ours)."""
 
     @property
     def prompts_per_step(self) -> int:
@@ -287,15 +287,15 @@ class EngineSection(Section):
     url: OrNone[Address] = None
     """Address of an OpenAI-compatible server, such as http://localhost:8000/v1; none means no server (ours)."""
     rows: OrNone[Count] = None
-    """Completions sampled at the same time, at most; none means as many as suit the device (ours)."""
+    """Most completions sampled at the same time; none means as many as suit the device (ours)."""
     timeout: Positive = 600.0
     """Seconds that a server may take for one attempt at a request (ours)."""
     retry_for: Positive = 1800.0
-    """Seconds for which a server that is away, busy or odd is asked again before the work stops (ours)."""
+    """Seconds for which requests to an unreachable or failing server are retried before the work stops (ours)."""
     fail_on_error: Fraction = 0.01
     """Share of an evaluation's questions that a server may fail to answer before it stops; 0 means none (ours)."""
     threads: OrNone[Count] = None
-    """Threads of a CPU; none means 1 for models so small that more only wait for each other (ours)."""
+    """CPU threads; none means 1 for models so small that more threads would slow them down (ours)."""
 
 
 class SamplingSection(Section):
@@ -393,7 +393,7 @@ class Recipe(Section):
     """What to do: the whole method as one value."""
 
     CHANGEABLE: ClassVar[tuple[str, ...]] = tuple(key for key, stage in FIRST_STAGE.items() if stage is None)
-    """Keys that decide how a run is computed and not what: it may go on with other values."""
+    """Keys that decide how a run is computed and not what: it may continue with other values."""
     name: FolderName = "unnamed"
     """What people call this recipe; tables and pages show it (ours)."""
     seed: Seed = 0

@@ -21,8 +21,8 @@ from mada.cli.debate_view import (
     LineView,
     LiveView,
     debate_view,
-    said_of_verdict,
     styled_response,
+    verdict_line,
 )
 from mada.debate.protocol import RoundStarted, TurnFinished, run_debate
 from mada.debate.transcript import Debate, Response, StopReason, Turn, Verdict, Votes
@@ -347,7 +347,7 @@ def test_the_live_view_stays_on_the_screen_unless_something_went_wrong():
     ],
 )
 def test_verdicts_in_words(verdict, said):
-    assert said_of_verdict(verdict) == said
+    assert verdict_line(verdict) == said
 
 
 def test_a_view_watches_a_real_debate():

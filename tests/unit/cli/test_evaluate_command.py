@@ -343,7 +343,7 @@ def test_mistakes_beside_a_file(evaluation_file, refused, tmp_path):
     assert "write it into the file" in refused("evaluate", evaluation_file, "seeds=3")
     evaluation_file.write_text(evaluation_file.read_text().replace('critics = ["trained"]', 'critics = ["traind"]'))
     message = refused("evaluate", evaluation_file, "--out", tmp_path / "out")
-    assert f"{evaluation_file}: system 'team': there is no agent 'traind'; did you mean 'trained'?" in message
+    assert f"{evaluation_file}: system 'team': unknown agent 'traind'; did you mean 'trained'?" in message
     assert not (tmp_path / "out").exists()
 
 

@@ -173,11 +173,14 @@ def test_none_is_a_word_here_too(tmp_path):
     ("text", "words"),
     [
         # unknown names
-        (AGENT + system("vote", agents='["base", "bsae"]'), "'bsae'; did you mean 'base'? (agents: base, other)"),
-        (AGENT + system("judge", 'judge = "stranger"'), "'stranger' (agents: base, other)"),
+        (
+            AGENT + system("vote", agents='["base", "bsae"]'),
+            "'bsae'; did you mean 'base'? choose from base, other",
+        ),
+        (AGENT + system("judge", 'judge = "stranger"'), "'stranger'; choose from base, other"),
         (AGENT + system("debate", 'critics = ["othr"]'), "'othr'; did you mean 'other'?"),
-        (SMALLEST + system("vote", 'matched_to = "team"'), "matched_to: there is no system 'team'"),
-        ('reference = "team"\n' + SMALLEST, "reference: there is no system 'team'"),
+        (SMALLEST + system("vote", 'matched_to = "team"'), "matched_to: unknown system 'team'"),
+        ('reference = "team"\n' + SMALLEST, "reference: unknown system 'team'"),
         # repeated names
         (SMALLEST + SINGLE, "two systems are called 'single'"),
         (SMALLEST + system("vote", 'name = "single"'), "two systems are called 'single'"),
