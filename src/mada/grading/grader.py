@@ -28,7 +28,7 @@ MAX_ANSWER_LENGTH = 2_000  # characters; the longest reference of any known data
 MAX_NESTING = 16  # brackets in brackets; parsing slows with every level, and no known reference has more than 5
 MAX_CRASHES = 2
 MAX_DEATHS = 20
-REMEMBERED = 50_000
+CACHE_SIZE = 50_000
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Grader:
         self._slow: deque[_Comparison] = deque()
         self._slow_running = 0
         self._idle = 0
-        self._remembered: OrderedDict[tuple[str, str], Future[Reason]] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], Future[Reason]] = OrderedDict()
         self._threads: list[threading.Thread] = []
         self._workers: dict[int, Worker | InProcess] = {}  # by the thread that asks
         self._closed = False
@@ -168,27 +168,27 @@ class Grader:
                 raise GradingError("this grader is closed; make another one")
             if os.getpid() != self._process:
                 raise GradingError("a grader does not survive fork(); make one in the new process")
-            remembered = self._remembered.get(key)
-            if remembered and not (remembered.done() and remembered.exception()):
-                return remembered
-            self._remembered.pop(key, None)
+            cached = self._cache.get(key)
+            if cached and not (cached.done() and cached.exception()):
+                return cached
+            self._cache.pop(key, None)
         gold_answer, given_answer = read_answer(gold), read_answer(answer)
         decided = compare_plainly(gold_answer, given_answer)
         if decided is not None:
-            return self._remember(key, _known("equal" if decided else "not equal"))
+            return self._cached(key, _known("equal" if decided else "not equal"))
         comparison = _Comparison(*algebra_pair(gold_answer, given_answer))
         if max(nesting(comparison.given), nesting(comparison.gold)) > MAX_NESTING:
-            return self._remember(key, _known("unparsable"))
-        reason = self._remember(key, comparison.reason)
+            return self._cached(key, _known("unparsable"))
+        reason = self._cached(key, comparison.reason)
         if reason is comparison.reason:
             self._enqueue(comparison)
         return reason
 
-    def _remember(self, key: tuple[str, str], reason: Future[Reason]) -> Future[Reason]:
+    def _cached(self, key: tuple[str, str], reason: Future[Reason]) -> Future[Reason]:
         with self._changed:
-            known = self._remembered.setdefault(key, reason)
-            if len(self._remembered) > REMEMBERED:
-                self._remembered.popitem(last=False)
+            known = self._cache.setdefault(key, reason)
+            if len(self._cache) > CACHE_SIZE:
+                self._cache.popitem(last=False)
             return known
 
     def _enqueue(self, comparison: _Comparison) -> None:
@@ -201,19 +201,19 @@ class Grader:
             if self._threads or comparison not in self._quick:
                 return
             self._quick.remove(comparison)
-        while not self._settle(comparison):
+        while not self._try(comparison):
             pass
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._serve, name=f"mada-grader-{len(self._threads)}", daemon=True)
         try:
             thread.start()
-        except RuntimeError as refusal:  # no more threads, says the system
-            self._work_with_fewer(len(self._threads), refusal)
+        except RuntimeError as refusal:  # the system refuses another thread
+            self._limit_workers(len(self._threads), refusal)
         else:
             self._threads.append(thread)
 
-    def _work_with_fewer(self, threads: int, refusal: Exception) -> None:
+    def _limit_workers(self, threads: int, refusal: Exception) -> None:
         """Go on with the threads there are, and say so once."""
         if self._most_threads > self._slots:
             went_on = f"with {threads} of {self._slots} workers" if threads else "without worker processes, slowly"
@@ -221,7 +221,7 @@ class Grader:
         self._slots = max(1, min(self._slots, threads))
         self._most_threads = min(self._slots, threads)
 
-    def _take(self) -> _Comparison | None:
+    def _next_comparison(self) -> _Comparison | None:
         """Return the next comparison, the quick lane first; `None` when the grader is closed and empty."""
         with self._changed:
             while True:
@@ -237,9 +237,9 @@ class Grader:
                 self._idle -= 1
 
     def _serve(self) -> None:
-        while comparison := self._take():
+        while comparison := self._next_comparison():
             slow = comparison.put_aside
-            settled = self._settle(comparison)
+            settled = self._try(comparison)
             with self._changed:
                 if not settled:
                     (self._slow if comparison.put_aside else self._quick).append(comparison)
@@ -250,11 +250,11 @@ class Grader:
         if worker := self._workers.pop(threading.get_ident(), None):
             worker.close()
 
-    def _settle(self, comparison: _Comparison) -> bool:
-        """Ask this thread's worker once; say whether the comparison has its reason, or the error that prevents one."""
+    def _try(self, comparison: _Comparison) -> bool:
+        """Ask this thread's worker once; return whether the comparison has its reason or an error."""
         try:
             reason = self._ask_worker(comparison)
-        except Exception as error:  # whatever it is, the one who waits for this grade must hear of it
+        except Exception as error:  # whatever it is, the caller that waits for this grade gets it
             comparison.reason.set_exception(error)
             return True
         if reason is not None:
@@ -284,7 +284,7 @@ class Grader:
         except NoMoreWorkersError as refusal:
             with self._changed:
                 thread = threading.current_thread()
-                self._work_with_fewer(len(self._workers), refusal)
+                self._limit_workers(len(self._workers), refusal)
                 if self._workers and thread in self._threads:
                     self._threads.remove(thread)
                     return None

@@ -84,7 +84,7 @@ async def run_evaluation(
             async with load_agents(
                 specs, settings=evaluation.settings, engine=evaluation.engine, store=store, log=events.log
             ) as loaded:
-                run.check_inputs(STAGE, _digests_of_problems(plan) | loaded.inputs)
+                run.check_inputs(STAGE, {**_digests_of_problems(plan), **loaded.inputs})
                 by_cost = [system for system in systems if system.match == "cost" and queue.pending(system)]
                 if by_cost and plan.prompt_price is None:
                     question = queue.pending(by_cost[0])[0].problem.question

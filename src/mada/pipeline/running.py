@@ -104,9 +104,7 @@ async def _do_stages(run: Run, stages: Mapping[str, Callable[[], Awaitable[Stage
         with mark:
             result = await function()
             mark.summarize(result.to_summary())
-            mark.note_results(
-                path for pattern in stage_named(name).results for path in sorted(run.folder.glob(pattern))
-            )
+            mark.add_results(path for pattern in stage_named(name).results for path in sorted(run.folder.glob(pattern)))
         # A model whose activations are recomputed refers to itself; the next stage needs its memory.
         gc.collect()
         assert mark.mark is not None

@@ -335,7 +335,7 @@ class Stage:
         json_text(dict(summary), subject=f"the summary of stage {self.name!r}")
         self._summary |= summary
 
-    def note_results(self, files: Iterable[Path]) -> None:
+    def add_results(self, files: Iterable[Path]) -> None:
         """Add digests of result files to the mark, by which later damage is found."""
         root = self._path.parent.parent
         self._files |= {path.relative_to(root).as_posix(): digest_of_file(path) for path in files}

@@ -202,9 +202,9 @@ def test_identical_pairs_are_graded_once(monkeypatch, grader):
 
 
 def test_old_results_are_forgotten_when_there_are_too_many(monkeypatch, grader):
-    monkeypatch.setattr(grader_module, "REMEMBERED", 10)
+    monkeypatch.setattr(grader_module, "CACHE_SIZE", 10)
     grader.compare([(str(n), "5") for n in range(50)])
-    assert len(grader._remembered) == 10
+    assert len(grader._cache) == 10
 
 
 def test_a_stream_gives_each_grade_as_soon_as_those_before_it_are_known(grader):

@@ -122,7 +122,7 @@ def test_a_damaged_adapter_of_a_run_is_named(scripted, store, tiny, opened, with
     context = opened(tiny())
     with context.run.stage("generators") as stage:
         with_adapters(context)
-        stage.note_results(context.run.folder.glob("adapters/*/*"))
+        stage.add_results(context.run.folder.glob("adapters/*/*"))
     weights = context.adapter("generator-1") / "adapter_model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-2] ^= 1

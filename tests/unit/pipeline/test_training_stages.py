@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mada.debate.prompts import WindowError
-from mada.debate.transcript import Response
+from mada.debate.transcript import Response, Role
 from mada.errors import DataError
 from mada.grading import Grader
 from mada.learning.checkpoints import BestAdapter
@@ -363,7 +363,7 @@ def test_a_stage_loads_blank_adapters_or_the_trained_ones(tiny, opened, trainer)
 def scored(opened, tiny, base):
     """Score completions of a problem whose answer is 4."""
 
-    def score(completions, *settings, role="generator"):
+    def score(completions, *settings, role: Role = "generator"):
         async def scores():
             with Grader(workers=1) as grader:
                 model = cast("AdaptedModel", SimpleNamespace(chat=base))

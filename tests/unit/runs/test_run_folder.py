@@ -500,7 +500,7 @@ def test_a_damaged_mark_is_a_clear_error(run: Run, content: bytes) -> None:
 def test_results_that_changed_after_their_stage_are_refused(run: Run) -> None:
     paths = [run.write_text(f"{name}/result.txt", name) for name in ("a", "b")]
     with run.stage("train") as stage:
-        stage.note_results(paths)
+        stage.add_results(paths)
     run.check_results()
     paths[1].write_text("c")
     run.check_results("other")
