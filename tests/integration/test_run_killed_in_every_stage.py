@@ -144,9 +144,7 @@ def report_of(run: Path) -> str:
     """The report's tables and debates, without times, and without what names the folder, the day and the machine."""
     text = (run / "report.md").read_text()
     after_costs = text.index("## ", text.index("## Costs") + 1)
-    return (
-        text[text.index("## Results") : text.index("## Costs")] + text[after_costs : text.index("## How it was made")]
-    )
+    return text[text.index("## Results") : text.index("## Costs")] + text[after_costs : text.index("## How it was run")]
 
 
 def test_a_run_killed_in_every_stage_ends_like_one_that_was_left_alone(tmp_path: Path) -> None:
