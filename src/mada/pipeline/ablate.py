@@ -27,7 +27,7 @@ from mada.pipeline.stages import generator_stages
 from mada.problems import load_problems
 from mada.recipe import Recipe
 from mada.recipe.errors import did_you_mean
-from mada.recipe.values import Count, Names, OrNone, Positive, Section, Seed, Text
+from mada.recipe.values import Count, Names, OrNone, Positive, SampleCount, Section, Seed, Text
 from mada.runs import Run, StoredRun
 
 FOLDER = "ablations"
@@ -47,7 +47,7 @@ class AblationRecipe(Section):
     """Digest of the run's recipe."""
     benchmarks: Names
     """Benchmarks by known name or path."""
-    seeds: Count
+    seeds: SampleCount
     """Times every system answers every benchmark."""
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all."""

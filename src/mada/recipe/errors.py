@@ -12,6 +12,8 @@ from pydantic_core import ErrorDetails
 from mada.errors import RecipeError
 from mada.text import json_excerpt
 
+_CREDENTIALS = re.compile(r"(?<=//)[^/\s]*(?=@)|(?<=[?#])\S+")
+"""User, password, query and fragment of an address, which no message repeats."""
 _WANTED = {"tuple_type": "a list", "model_type": "a table", "dict_type": "a table", "is_instance_of": "text"}
 
 
@@ -119,5 +121,5 @@ def _override_of(key: str, overrides: Mapping[str, str], *, unknown: bool) -> st
     for path, text in reversed(list(overrides.items())):
         is_inside = f"{key}.".startswith((f"{path}.", f"{path}["))
         if is_inside or (unknown and path.startswith(f"{key}.")):
-            return f"override {text!r}"
+            return f"override {_CREDENTIALS.sub('***', text) if '://' in text else text!r}"
     return ""

@@ -26,6 +26,7 @@ from mada.recipe.values import (
     OrNone,
     Positive,
     PositiveOrZero,
+    SampleCount,
     Section,
     Seed,
     Sources,
@@ -65,7 +66,7 @@ class SystemSection(Section):
     """Name in records; none means the kind."""
     title: OrNone[Text] = None
     """Name in tables; none means one made of kind and agents."""
-    samples: OrNone[Count] = None
+    samples: OrNone[SampleCount] = None
     """Answers in round 1; none means one per agent."""
     matched_to: OrNone[Text] = None
     """Name of another system: as many answers as that one's budget allows."""
@@ -118,7 +119,7 @@ class EvaluationRecipe(Section):
     """The system that all others are compared with; none means the first one."""
     benchmarks: Sources = BENCHMARKS
     """Benchmarks by known name or path of a problem file; the average gives each the same weight."""
-    seeds: Count = 10
+    seeds: SampleCount = 10
     """Times every system answers every benchmark."""
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all."""

@@ -23,6 +23,7 @@ from mada.recipe.schema import Recipe
 _MAX_LISTED = 8
 _MAX_DEPTH = 20
 """Nesting of tables in a file or an override; a recipe has three levels."""
+_DEEP_KEY = re.compile(r"(?:[\w-]+\s*\.\s*){500}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,16 @@ def read_text(path: Path) -> str:
         raise RecipeError(f"{path}: not UTF-8 (at byte {error.start + 1}); save the file as UTF-8") from None
 
 
+def _loads(text: str) -> dict[str, Any]:
+    if _DEEP_KEY.search(text):  # tomllib takes memory with the square of a key's depth
+        raise RecursionError
+    return tomllib.loads(text)
+
+
 def parse_toml(text: str, path: Path) -> dict[str, Any]:
     """Parse a TOML text, or say what is wrong with it."""
     try:
-        return _shallow(tomllib.loads(text))
+        return _shallow(_loads(text))
     except ValueError as error:
         raise RecipeError(f"{path}: not valid TOML: {error}") from None
     except RecursionError:
@@ -134,7 +141,7 @@ def _parse_override(text: str) -> list[_Assignment]:
 
 def _value(raw: str, path: tuple[str, ...]) -> Any:
     try:
-        parsed = _shallow(tomllib.loads(f"value = {raw}"))
+        parsed = _shallow(_loads(f"value = {raw}"))
     except ValueError:
         return raw
     except RecursionError:

@@ -36,6 +36,7 @@ from mada.recipe.values import (
     PositiveOrZero,
     QuestionPrompt,
     ResponsePrompt,
+    SampleCount,
     ScreenCount,
     Section,
     Seed,
@@ -321,7 +322,7 @@ class EvaluationSection(Section):
 
     benchmarks: Sources = BENCHMARKS
     """Benchmarks by known name, path or table; the average gives each the same weight."""
-    seeds: Count = 10
+    seeds: SampleCount = 10
     """Times every system answers every benchmark, each with its own seed."""
     problems: OrNone[Count] = None
     """Problems of each benchmark, the first ones; none means all (ours)."""

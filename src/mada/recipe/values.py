@@ -16,6 +16,8 @@ from mada.problems.sources import parse_table, source_of_table
 NONE_WORD = "none"
 MAX_AGENTS = 1000
 """Agents of one role, and rounds: far more than anybody trains, and few enough to be listed."""
+MAX_SAMPLES = 10_000
+"""Evaluation seeds, and samples of a vote: more would fill the memory before anything is sampled."""
 
 Kind = TypeVar("Kind")
 
@@ -161,6 +163,7 @@ Count = Annotated[int, Field(ge=1)]
 CountOrZero = Annotated[int, Field(ge=0)]
 ScreenCount = Annotated[CountOrZero, AfterValidator(_none_or_several)]
 AgentCount = Annotated[int, Field(ge=1, le=MAX_AGENTS)]
+SampleCount = Annotated[int, Field(ge=1, le=MAX_SAMPLES)]
 AgentCountOrZero = Annotated[int, Field(ge=0, le=MAX_AGENTS)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Positive = Annotated[float, Field(gt=0)]
