@@ -47,5 +47,5 @@ def test_the_data_are_enough_and_all_are_used(
 ) -> None:
     recipe = load_recipe(RECIPES / f"{name}.toml", overrides=[f"data.folder={data_folder}"])
     with Run.open(tmp_path / name, recipe) as run:
-        assert asyncio.run(split(Context(run, recipe, Events()))) == expected
+        assert asyncio.run(split(Context(run, recipe, Events()))).to_summary() == expected
         assert len(read_problems(run)) == expected["subset-1"] + expected["validation"]
