@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from mada.debate.prompts import Prompts
 from mada.debate.transcript import Role
-from mada.errors import AdapterError, EngineError, ModelError, RunError
+from mada.errors import AdapterError, EngineError, MadaError, ModelError, RunError
 from mada.models.adapters import AdapterStack, Lora, count_adapter_parameters, is_blank, load_adapter, read_lora
 from mada.models.adapters.peft_files import CONFIG
 from mada.models.chat import chat_prompt, prompt_ids
@@ -107,7 +107,24 @@ def adapter_folders(run: StoredRun, names: Sequence[str]) -> dict[str, Path]:
     return folders
 
 
-def adapter_folder(name: str) -> Path:
+def find_adapters(names: Sequence[str]) -> dict[str, Path]:
+    """Return the folders of adapters by their names; raise AdapterError that lists all that are not to be had."""
+    folders: dict[str, Path] = {}
+    mistakes: list[str] = []
+    # Those of runs first: the Hub need not be asked, and may take a while, when one of them is missing.
+    for of_runs in (True, False):
+        for name in dict.fromkeys(names):
+            if (Path(name).parent.name == ADAPTERS) is of_runs:
+                try:
+                    folders[name] = _adapter_folder(name)
+                except MadaError as error:
+                    mistakes.append(str(error))
+        if mistakes:
+            raise AdapterError("\n  ".join(dict.fromkeys(mistakes)))
+    return folders
+
+
+def _adapter_folder(name: str) -> Path:
     """Return the folder of an adapter: a folder here, or one that is downloaded from the Hub.
 
     On the Hub an adapter may be in a folder of its repository: `owner/name/checkpoint-2000`. A name such as
@@ -117,7 +134,7 @@ def adapter_folder(name: str) -> Path:
     if folder.parent.name == ADAPTERS and not (folder / CONFIG).is_file():
         run = folder.parent.parent
         if not (run / MANIFEST).is_file():
-            raise AdapterError(f"{run}: no such run; train it with `mada run`, or give the folder of {folder.name}")
+            raise AdapterError(f"{run}: no such run; train it with `mada run`, or give the folder of its adapters")
         stored = StoredRun.read(run)
         generators, critics = team_names(recipe_of(stored))
         if folder.name not in (*generators, *critics):

@@ -8,7 +8,7 @@ from mada.agents import (
     ADAPTERS,
     AgentSpec,
     DebateSettings,
-    adapter_folder,
+    find_adapters,
     team_names,
 )
 from mada.debate.prompts import Prompts
@@ -160,10 +160,11 @@ def evaluation_of_file(recipe: EvaluationRecipe) -> Evaluation:
 
 
 def _agents_of_file(recipe: EvaluationRecipe) -> AgentSpecs:
+    folders = find_adapters([agent.adapter for agent in recipe.agents.values() if agent.adapter])
     specs = {
         name: AgentSpec(
             ModelSection(name=agent.model, revision=agent.revision, dtype=agent.dtype, window=agent.window),
-            adapter_folder(agent.adapter) if agent.adapter else None,
+            folders[agent.adapter] if agent.adapter else None,
             parameters=agent.parameters,
         )
         for name, agent in recipe.agents.items()

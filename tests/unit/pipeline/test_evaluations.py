@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mada.agents import AgentSpec, DebateSettings, adapter_folder
+from mada.agents import AgentSpec, DebateSettings, find_adapters
 from mada.debate.prompts import Prompts
 from mada.errors import AdapterError, EvaluationError, MadaError
 from mada.evaluation.systems import best_of_n, debate_system, llm_judge, majority_vote, single_agents
@@ -228,4 +228,4 @@ def test_an_adapter_that_is_nowhere(monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
     with pytest.raises(AdapterError, match=r"owner/name: no such folder.* the Hub does not give it \(no network"):
-        adapter_folder("owner/name")
+        find_adapters(["owner/name"])
