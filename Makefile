@@ -6,7 +6,7 @@ READY := .venv/.ready
 VLLM := .venv-vllm
 VLLM_READY := $(VLLM)/.ready
 
-.PHONY: help setup quickstart test torture vllm check format coverage lines clean
+.PHONY: help setup quickstart test slow torture vllm check format coverage lines clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -23,8 +23,13 @@ $(READY): pyproject.toml constraints.txt
 quickstart: $(READY)  ## set up, then the whole method on the embedded model (under five minutes); again: goes on
 	$(BIN)/mada run recipes/quickstart.toml
 
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
 test: $(READY)  ## run the test suite, on a CPU with two cores
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+slow: $(READY)  ## run the tests that make test leaves out: many kills, coverage of intervals (three minutes)
+	$(PYTEST) -m slow
 
 torture: $(READY)  ## kill, starve and damage tiny runs, with a hostile server too; see what holds (ten minutes)
 	$(BIN)/python tests/torture/torture.py

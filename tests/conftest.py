@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -17,6 +18,12 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_imports() -> None:
+    """Leave imported modules out of garbage collections: stages collect all garbage, which took most of their tests."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

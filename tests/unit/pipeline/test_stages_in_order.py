@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +40,8 @@ def pretended(monkeypatch):
         return function
 
     monkeypatch.setattr("mada.pipeline.running.FUNCTIONS", {name: pretend(name) for name in STAGE_NAMES})
+    # Collecting all garbage of a test process takes a quarter of a second, for every stage.
+    monkeypatch.setattr("mada.pipeline.running.gc", SimpleNamespace(collect=lambda: None))
     return ran
 
 
