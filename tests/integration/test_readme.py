@@ -95,6 +95,14 @@ def test_every_link_leads_somewhere(page):
             assert anchor in {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", one.lower())) for one in headings}, link
 
 
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))])
+def test_every_file_that_a_page_names_is_there(page):
+    others = {"recipes/rl_loop.py", "orchestrator/algo/grpo.py"}  # of other projects
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)\b", page.read_text(encoding="utf-8")))
+    for file in named - others:
+        assert any((folder / file).is_file() for folder in (REPOSITORY, REPOSITORY / "src" / "mada")), file
+
+
 def test_the_programs_of_the_extending_page_run(monkeypatch):
     monkeypatch.setattr("mada.learning.advantages.ADVANTAGES", dict(ADVANTAGES))
     text = (REPOSITORY / "docs" / "extending.md").read_text(encoding="utf-8")

@@ -1,11 +1,13 @@
 """What a recipe would do, in numbers worked out by hand."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from mada.pipeline.measure import Rates, measure
+from mada.pipeline.measure import Rates, measure, rates_of
 from mada.pipeline.plan import ACTIVATIONS, RECOMPUTED_ACTIVATIONS, Device, Workload, plan_of
 from mada.recipe import load_recipe
 
@@ -183,6 +185,16 @@ def test_measured_steps_are_extrapolated():
     # 80 × 100 tokens sampled; each learnt with an eighth of three responses of 100
     assert rates.seconds(rollouts) == pytest.approx(8 + 80 * (100 + 300 / 8) / 500)
     assert rates.seconds(Workload(80, 50, at_once=80)) == pytest.approx(4), "replies end at their limit"
+
+
+def test_rates_are_totals_of_the_steps():
+    """Two agents of 100 and 300 tokens in a step of 2 s of sampling and 4 of learning, which learns from 100 and 0."""
+    agents = {name: SimpleNamespace(length=tokens / 4, tokens=tokens) for name, tokens in (("a", 100), ("b", 300))}
+    agents["a"].tokens_learnt, agents["b"].tokens_learnt = 100, 0
+    step: Any = SimpleNamespace(agents=agents, rollout_seconds=2.0, learn_seconds=4.0)
+    assert rates_of([step, step]) == Rates(reply_tokens=50, sampled_per_second=200, learned_per_second=25)
+    agents["a"].tokens_learnt = 0
+    assert rates_of([step]).learned_per_second is None
 
 
 def test_a_recipe_is_measured_in_a_folder_of_its_own(tiny, tmp_path):
