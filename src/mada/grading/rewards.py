@@ -36,7 +36,7 @@ def length(correct_PG: ArrayLike, lengths_PG: ArrayLike) -> Floats:
     return np.where(correct_PG, lambda_PG, np.minimum(0.0, lambda_PG))
 
 
-REWARDS: Mapping[str, Reward] = {"accuracy": accuracy, "length": length}
+REWARDS: dict[str, Reward] = {"accuracy": accuracy, "length": length}
 
 
 def total_reward(correct_PG: ArrayLike, lengths_PG: ArrayLike, *, weights: Mapping[str, float]) -> Floats:

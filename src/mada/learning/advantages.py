@@ -15,7 +15,7 @@ Two rules decide which completions are learnt from:
   (`learn`, `wrong`), or counted in its group's statistics and then skipped (`skip`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,7 +79,7 @@ def counterfactual(rewards_PG: ArrayLike, baseline: Baseline) -> Floats:
     return rewards_PG - baseline.accuracy_weight * accuracy_P[:, None]
 
 
-ADVANTAGES: Mapping[str, Advantage] = {"grpo": group_relative, "counterfactual": counterfactual}
+ADVANTAGES: dict[str, Advantage] = {"grpo": group_relative, "counterfactual": counterfactual}
 
 
 def _groups(rewards_PG: ArrayLike) -> Floats:
