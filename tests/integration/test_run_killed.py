@@ -136,16 +136,15 @@ def test_a_run_killed_again_and_again_ends_like_one_that_was_left_alone(tmp_path
         def stages(report: Callable[[int], None]) -> None:
             with Run.open(folder, Recipe()) as run:
                 for name in ("first", "second", "third"):
-                    stage = run.stage(name)
-                    if stage.is_done:
+                    if run.mark(name):
                         continue
-                    with stage:
+                    with run.stage(name) as stage:
                         records = run.records(name, Number)
                         for value in range(len(records), 20):
                             records.append(Number(value, str(run.rng(name, value).integers(10**9))))
                             report(value)
                             time.sleep(0.001)
-                        run.write_json(f"{name}.json", {"total": sum(int(record.text) for record in records)})
+                        run.write_text(f"{name}.json", str(sum(int(record.text) for record in records)))
                         stage.summarize({"records": len(records)})
 
         return stages

@@ -41,4 +41,4 @@ def test_a_run_goes_on_with_its_recipe_and_refuses_another_one(tmp_path):
     assert re.search(r"team\.rounds +2 +→ +3", str(refusal.value))
     assert re.search(r"training\.learning_rate +1e-06 +→ +0\.0001", str(refusal.value))
     with Run.open(tmp_path / "run", recipe) as run:
-        assert run.stage("split").is_done
+        assert run.mark("split")

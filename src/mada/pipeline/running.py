@@ -95,20 +95,21 @@ def evaluate_and_report(
 
 async def _do_stages(run: Run, stages: Mapping[str, Callable[[], Awaitable[StageResult]]], *, events: Events) -> None:
     for number, (name, function) in enumerate(stages.items(), start=1):
-        mark = run.stage(name)
-        if mark.mark is not None:
+        if (mark := run.mark(name)) is not None:
             run.check_results(name)
-            events.emit(StageSkipped(mark.mark))
+            events.emit(StageSkipped(mark))
             continue
         events.emit(StageStarted(name, number, len(stages)))
-        with mark:
+        with run.stage(name) as stage:
             result = await function()
-            mark.summarize(result.to_summary())
-            mark.add_results(path for pattern in stage_named(name).results for path in sorted(run.folder.glob(pattern)))
+            stage.summarize(result.to_summary())
+            files = (path for pattern in stage_named(name).results for path in sorted(run.folder.glob(pattern)))
+            stage.add_results(files)
         # A model whose activations are recomputed refers to itself; the next stage needs its memory.
         gc.collect()
-        assert mark.mark is not None
-        events.emit(StageFinished(mark.mark))
+        mark = run.mark(name)
+        assert mark is not None
+        events.emit(StageFinished(mark))
 
 
 # --- going on with a run, and doing stages again
@@ -144,7 +145,7 @@ def refuse_gaps(run: Run, recipe: Recipe, *, before: str) -> None:
     """Raise RunError unless all stages before a stage are finished."""
     *earlier, _ = stage_names(recipe, last=before)
     for name in earlier:
-        if not run.stage(name).is_done:
+        if run.mark(name) is None:
             raise RunError(
                 f"{before} needs the stage {name}, which is not finished in {run.folder}; "
                 f"`mada run --run {run.folder} --until {earlier[-1]}` does it"
@@ -190,7 +191,7 @@ def copy_generators(source: StoredRun, target: Run, recipe: Recipe) -> None:
     shared = generator_stages(recipe)
     for name in shared:
         source.check_results(name)
-    if all(target.stage(name).is_done for name in shared):
+    if all(target.mark(name) for name in shared):
         return
     for name in ("split", "screen", "critic-data"):
         for file in stage_named(name).results:

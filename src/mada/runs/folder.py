@@ -1,11 +1,11 @@
 """A run's folder: read by anyone (`StoredRun`), written by one process at a time (`Run`)."""
 
-import json
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -16,10 +16,10 @@ from filelock import FileLock
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from mada import seeds
-from mada.atomic import folder_lock, is_temporary, remove_temporaries, replace_bytes, sync_folder
+from mada.atomic import folder_lock, is_temporary, remove_temporaries, replace_bytes, replace_text, sync_folder
 from mada.digest import digest_of_file
 from mada.errors import RunError
-from mada.runs.jsonl import Records, StoredRecords, json_text
+from mada.runs.jsonl import Records, StoredRecords, accessible, json_text
 from mada.runs.lock import LOCK_FILE, lock_folder
 from mada.runs.manifest import (
     FILE,
@@ -27,7 +27,6 @@ from mada.runs.manifest import (
     Manifest,
     allowed_changes,
     is_changeable,
-    plain_recipe,
     read_manifest,
     recipe_differences,
     write_manifest,
@@ -62,32 +61,23 @@ class StoredRun:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder.absolute()
-        self._manifest = manifest
+        self.manifest = manifest
 
     @classmethod
     def read(cls, folder: str | Path) -> "StoredRun":
         """Return the run in `folder` as it is now."""
         folder = Path(folder)
         with accessible(folder):
-            if not folder.exists():
-                raise RunError(f"{folder} does not exist; give the folder of a run")
-            if not folder.is_dir():
-                raise RunError(f"{folder} is a file; a run is a folder with a {FILE}")
             if not (folder / FILE).exists():
-                raise RunError(f"{folder} has no {FILE}, so it is not a run; give the folder of a run")
+                raise RunError(f"{folder} {_what_is_wrong_with(folder)}; give the folder of a run")
         return StoredRun(folder, read_manifest(folder))
-
-    @property
-    def manifest(self) -> Manifest:
-        """Recipe, seed and sessions."""
-        return self._manifest
 
     def path(self, *parts: str) -> Path:
         """Return a path inside the folder; names that lead out of it raise."""
-        steps = [step for part in parts for step in part.split("/")]
-        if not steps or any(step in ("", ".", "..") or "\0" in step for step in steps):
-            raise RunError(f"{'/'.join(parts)!r} is not a path inside {self.folder}; give a relative name without '..'")
-        return self.folder.joinpath(PurePosixPath(*steps))
+        inside = PurePosixPath(*parts)
+        if inside.is_absolute() or ".." in inside.parts or not inside.parts:
+            raise RunError(f"{str(inside)!r} is not a path inside {self.folder}; give a relative name without '..'")
+        return self.folder / inside
 
     def seed(self, *path: str | SupportsIndex) -> int:
         """Return the seed of a named random choice; see `mada.seeds`."""
@@ -99,7 +89,7 @@ class StoredRun:
 
     def records(self, name: str, kind: type[T]) -> StoredRecords[T]:
         """Return the records in `records/<name>.jsonl`."""
-        path = self._records_path(name)
+        path = self.path("records", f"{name}.jsonl")
         if not path.is_file():
             known = ", ".join(self.record_names()) or "none yet"
             raise RunError(f"{self.folder} has no records {name!r} (it has {known}); run the stage that writes them")
@@ -110,6 +100,11 @@ class StoredRun:
         folder = self.folder / "records"
         files = (path.relative_to(folder) for path in folder.rglob("*.jsonl"))
         return tuple(sorted(file.with_suffix("").as_posix() for file in files))
+
+    def mark(self, stage: str) -> StageMark | None:
+        """Return a stage's mark; None while it is unfinished."""
+        path = mark_path(self.folder, stage)
+        return _read_mark(path) if path.exists() else None
 
     def finished_stages(self) -> tuple[StageMark, ...]:
         """Return the marks of finished stages, in the order in which they ended."""
@@ -130,18 +125,15 @@ class StoredRun:
                         "Restore it from a copy, or run that stage again"
                     )
 
-    def _records_path(self, name: str) -> Path:
-        return self.path("records", name).with_name(f"{name.split('/')[-1]}.jsonl")
-
 
 class Run(StoredRun):
     """A run folder that this process, and no other, may write.
 
     with Run.open("runs/first", recipe) as run:
-        stage = run.stage("split")
-        if not stage.is_done:
-            with stage:
-                run.write_json("split.json", cut(problems, run.rng("split")))
+        if run.mark("split") is None:
+            with run.stage("split") as stage:
+                run.write_text("split.json", cut(problems, run.rng("split")))
+                stage.summarize({"problems": 750})
     """
 
     def __init__(self, folder: Path, manifest: Manifest, *, lock: FileLock) -> None:
@@ -158,7 +150,6 @@ class Run(StoredRun):
         them. So may `changed`, if `adopt_recipe` is called when nothing in the folder depends on them any more.
         """
         folder = Path(folder)
-        plain = plain_recipe(recipe)
         with accessible(folder):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -172,8 +163,7 @@ class Run(StoredRun):
                     stored = read_manifest(folder)
                     manifest = stored.resumed(allowed_changes(folder, stored.recipe, recipe, changed=changed))
                 else:
-                    _refuse_other_content(folder)
-                    manifest = Manifest.of(folder.absolute().name, plain)
+                    manifest = Manifest.of(folder.absolute().name, recipe)
                 with folder_lock(folder):  # a report may be writing its page
                     # The run of ablations inside this one may have a writer of its own.
                     remove_temporaries(folder, unless_beside=FILE)
@@ -186,64 +176,72 @@ class Run(StoredRun):
     def adopt_recipe(self, recipe: BaseModel) -> None:
         """Make this the run's recipe from now on, if it differs in more than what is CHANGEABLE."""
         self._require_open()
-        found = recipe_differences(self._manifest.recipe, recipe)
+        found = recipe_differences(self.manifest.recipe, recipe)
         if not all(is_changeable(one.key, recipe) for one in found):
-            self._store(self._manifest.with_recipe(plain_recipe(recipe)))
+            self._store(self.manifest.with_recipe(recipe))
 
     def records(self, name: str, kind: type[T]) -> Records[T]:
         """Return the records in `records/<name>.jsonl`, to append to and to read; one object per name."""
         self._require_open()
-        path = self._records_path(name)
-        known = self._records.get(name)
-        if known is None or known.is_closed:
-            known = self._records[name] = Records(path, kind)
-        elif known.kind is not kind:
-            raise TypeError(f"records {name!r} hold {known.kind.__name__} in this run, not {kind.__name__}")
-        return known
+        if name not in self._records:
+            self._records[name] = Records(self.path("records", f"{name}.jsonl"), kind)
+        return self._records[name]
 
     def write_text(self, name: str, text: str) -> Path:
         """Replace a file of the run atomically; return its path."""
         return self.write_bytes(name, text.encode(errors="backslashreplace"))
 
-    def write_json(self, name: str, value: object) -> Path:
-        """Replace a file of the run by plain JSON values atomically; return its path."""
-        return self.write_text(name, json_text(value, subject=name, indent=2) + "\n")
-
     def write_bytes(self, name: str, content: bytes) -> Path:
         """Replace a file of the run atomically; return its path."""
         self._require_open()
-        path = self.path(name)
-        if path.relative_to(self.folder).parts[0] in (FILE, LOCK_FILE):
-            raise RunError(f"{name!r} belongs to the run itself; choose another file name")
-        replace_bytes(path, content)
+        replace_bytes(path := self.path(name), content)
         return path
 
     def check_inputs(self, stage: str, inputs: Mapping[str, str]) -> None:
         """Raise if inputs changed since the run first read them; the manifest keeps the digests of new ones."""
         self._require_open()
-        changed = self._manifest.changed_inputs(inputs)
+        known = self.manifest.inputs
+        pairs = {pair for stage_inputs in known.values() for pair in stage_inputs.items()}
+        names = {name for name, _ in pairs}
+        changed = [pair[0] for pair in inputs.items() if pair[0] in names and pair not in pairs]
         if changed:
             more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
             raise RunError(
                 f"{self.folder} was started with other content in: {', '.join(changed[:_MOST_NAMED])}{more}; results "
                 "of both must not be mixed. Restore the earlier content, or use a new folder"
             )
-        known = self._manifest.inputs
         updated = {**known, stage: {**known.get(stage, {}), **inputs}}
         if updated != known:
-            self._store(self._manifest.model_copy(update={"inputs": updated}))
+            self._store(self.manifest.model_copy(update={"inputs": updated}))
 
-    def stage(self, name: str) -> "Stage":
-        """Return a named part of the run: whether it is done, and the block that does it."""
-        return Stage(mark_path(self.folder, name), write_mark=self._write_mark)
+    @contextmanager
+    def stage(self, name: str) -> "Generator[Stage]":
+        """Mark a stage as finished if the block ends without an exception, once all records have reached the disk."""
+        path = mark_path(self.folder, name)
+        if path.exists():
+            raise RunError(f"{path} says that this stage is finished; skip it, or clear its mark")
+        stage, started_at, clock = Stage(self.folder), datetime.now(UTC), time.monotonic()
+        yield stage
+        mark = StageMark(
+            name=name,
+            started_at=started_at,
+            ended_at=datetime.now(UTC),
+            seconds=round(time.monotonic() - clock, 3),
+            summary=stage.summary,
+            files=stage.files,
+        )
+        self._require_open()
+        for records in self._records.values():
+            records.sync()
+        replace_text(path, json_text(mark.model_dump(mode="json"), subject="the mark", indent=2) + "\n")
 
     def clear_stage(self, name: str) -> None:
         """Remove a stage's mark and inputs, so that it runs again. Its files stay."""
         self._require_open()
-        inputs = self._manifest.inputs
+        inputs = self.manifest.inputs
         if name in inputs:
             kept = {stage: own for stage, own in inputs.items() if stage != name}
-            self._store(self._manifest.model_copy(update={"inputs": kept}))
+            self._store(self.manifest.model_copy(update={"inputs": kept}))
         path = mark_path(self.folder, name)
         with accessible(path):
             if path.exists():
@@ -278,18 +276,11 @@ class Run(StoredRun):
 
     def _end_session(self, ended_by: str | None) -> None:
         self._require_open()
-        self._store(self._manifest.ended(by=ended_by))
+        self._store(self.manifest.ended(by=ended_by))
 
     def _store(self, manifest: Manifest) -> None:
-        self._manifest = manifest
+        self.manifest = manifest
         write_manifest(self.folder, manifest)
-
-    def _write_mark(self, mark: StageMark) -> None:
-        self._require_open()
-        for records in self._records.values():
-            if not records.is_closed:
-                records.sync()
-        self.write_json(f"stages/{mark.name}.json", mark.model_dump(mode="json"))
 
     def _require_open(self) -> None:
         if not self._lock.is_locked:
@@ -303,79 +294,23 @@ class Run(StoredRun):
             )
 
 
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """One named part of a run, made by `Run.stage`. It is marked as finished when its block ends without an exception.
+    """What the mark of a stage will say that is being done; made by `Run.stage`."""
 
-    stage = run.stage("split")
-    if not stage.is_done:
-        with stage:
-            ...
-            stage.summarize({"problems": 750})
-    """
-
-    def __init__(self, path: Path, *, write_mark: Callable[[StageMark], None]) -> None:
-        self.name = path.stem
-        self._path = path
-        self._write_mark = write_mark
-        self._begin()
-
-    @property
-    def mark(self) -> StageMark | None:
-        """The mark on the disk; None while the stage is unfinished."""
-        return _read_mark(self._path) if self._path.exists() else None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the stage may be skipped."""
-        return self.mark is not None
+    folder: Path
+    summary: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    files: dict[str, str] = field(default_factory=dict[str, str])
 
     def summarize(self, summary: Mapping[str, JsonValue]) -> None:
         """Add plain JSON values to the mark's summary."""
         # Checked here, where the values come from, and not when the work is done and the mark is due.
-        json_text(dict(summary), subject=f"the summary of stage {self.name!r}")
-        self._summary |= summary
+        json_text(dict(summary), subject="a stage's summary")
+        self.summary.update(summary)
 
     def add_results(self, files: Iterable[Path]) -> None:
         """Add digests of result files to the mark, by which later damage is found."""
-        root = self._path.parent.parent
-        self._files |= {path.relative_to(root).as_posix(): digest_of_file(path) for path in files}
-
-    def __enter__(self) -> Self:
-        if self.is_done:
-            raise RunError(f"stage {self.name!r} is finished already ({self._path}); skip it, or clear its mark")
-        self._begin()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._write_mark(
-                StageMark(
-                    name=self.name,
-                    started_at=self._started_at,
-                    ended_at=datetime.now(UTC),
-                    seconds=round(time.monotonic() - self._clock, 3),
-                    summary=self._summary,
-                    files=self._files,
-                )
-            )
-
-    def _begin(self) -> None:
-        self._summary: dict[str, JsonValue] = {}
-        self._files: dict[str, str] = {}
-        self._started_at, self._clock = datetime.now(UTC), time.monotonic()
-
-
-@contextmanager
-def accessible(path: Path) -> Generator[None]:
-    """Turn the operating system's refusal into a RunError."""
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"{path} cannot be used: {error.strerror}; fix its permissions, or choose another folder"
-        ) from error
+        self.files.update({path.relative_to(self.folder).as_posix(): digest_of_file(path) for path in files})
 
 
 def mark_path(folder: Path, name: str) -> Path:
@@ -387,11 +322,16 @@ def mark_path(folder: Path, name: str) -> Path:
 
 def _read_mark(path: Path) -> StageMark:
     try:
-        return StageMark.model_validate(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}; fix its permissions or its disk") from error
-    except (ValidationError, ValueError, RecursionError) as error:
+        with accessible(path):
+            return StageMark.model_validate_json(path.read_bytes())
+    except ValidationError as error:
         raise RunError(f"{path} is damaged; it should be JSON. Remove the file to run the stage again") from error
+
+
+def _what_is_wrong_with(folder: Path) -> str:
+    if not folder.exists():
+        return "does not exist"
+    return f"has no {FILE}, so it is not a run" if folder.is_dir() else "is a file"
 
 
 def _refuse_other_content(folder: Path) -> None:

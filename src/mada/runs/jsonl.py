@@ -8,16 +8,16 @@ A crash can damage only the last line: unterminated or, after a power cut, not J
 acknowledged and is dropped. Damage anywhere before it is an error.
 """
 
+import itertools
 import json
 import logging
-import math
 import os
 import re
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Generic, Self, TypeVar, cast
+from typing import Generic, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -26,13 +26,23 @@ from mada.atomic import sync_folder
 from mada.errors import RunError
 
 SYNC_SECONDS = 5.0
-_CHUNK = 1 << 16
 # DEL and the C1 controls, the two Unicode line separators, and halves of surrogate pairs.
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def accessible(path: Path) -> Generator[None]:
+    """Turn the operating system's refusal into a RunError."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be used: {error.strerror}; fix its permissions, or choose another folder"
+        ) from error
 
 
 def json_text(value: object, *, subject: str, indent: int | None = None) -> str:
@@ -45,8 +55,7 @@ def json_text(value: object, *, subject: str, indent: int | None = None) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
     except ValueError as error:
-        numbers = ", ".join(f"{key or 'it'} is {number}" for key, number in _not_finite(value, ""))
-        raise RunError(f"{subject} cannot be stored: {numbers or error}; store None for a missing value") from error
+        raise RunError(f"{subject} cannot be stored: {error}; store None for a missing value") from error
     return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -66,96 +75,76 @@ class StoredRecords(Generic[T]):
     """
 
     def __init__(self, path: Path, kind: type[T]) -> None:
-        if not path.is_file():
-            raise RunError(f"{path} does not exist; run the stage that writes it")
         self.path = path
         self.kind = kind
         self._adapter = TypeAdapter(kind)
 
     def __iter__(self) -> Iterator[T]:
-        with self._opened() as file:
-            end = _intact_end(file.fileno(), self.path)
-            start = number = 0
-            while start < end and (line := file.readline()):
-                start, number = start + len(line), number + 1
-                yield self._decoded(line, number=number)
+        for number, line in enumerate(self._lines(), start=1):
+            yield self._decoded(line, f"{self.path}:{number}")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._lines())
 
     def at(self, start: int) -> T:
         """Return the record that begins at this offset."""
-        with self._opened() as file:
+        with accessible(self.path), self.path.open("rb") as file:
             file.seek(start)
-            line = file.readline()
-            try:
-                return self._validated(line)
-            except ValueError:  # counted only now: the file may be large
-                return self._decoded(line, number=_count_lines(file.fileno(), start) + 1)
+            return self._decoded(file.readline(), f"{self.path}, byte {start}")
 
-    def __len__(self) -> int:
-        with self._opened() as file:
-            return _count_lines(file.fileno(), _intact_end(file.fileno(), self.path))
+    def _lines(self) -> Iterator[bytes]:
+        """Yield the lines there are now, without a torn last one."""
+        with accessible(self.path):
+            file = self.path.open("rb")
+        with file:
+            left, line, number = os.fstat(file.fileno()).st_size, b"", 0
+            while left > 0:
+                before, line, number = line, file.readline(), number + 1
+                left -= len(line)
+                if left <= 0 and not (line.endswith(b"\n") and is_json(line)):
+                    if before and not is_json(before):
+                        raise _damaged_line(f"{self.path}:{number - 1}")
+                    return
+                if not line:  # the file has shrunk
+                    return
+                yield line
 
-    def _opened(self) -> BinaryIO:
+    def _decoded(self, line: bytes, place: str) -> T:
         try:
-            return self.path.open("rb")
-        except OSError as error:
-            raise RunError(f"{self.path} cannot be read: {error.strerror}; fix its permissions") from error
-
-    def _decoded(self, line: bytes, *, number: int) -> T:
-        try:
-            return self._validated(line)
+            # pydantic's own parser refuses half a surrogate pair.
+            return self._adapter.validate_python(json.loads(line))
         except ValidationError as error:
             raise RunError(
-                f"{self.path}:{number}: not a {self.kind.__name__}: {first_error(error)}; "
+                f"{place}: not a {self.kind.__name__}: {first_error(error)}; "
                 "read it with the version of mada that wrote it, or make it again"
             ) from error
         except (ValueError, RecursionError) as error:
-            raise _damaged_line(self.path, number) from error
-
-    def _validated(self, line: bytes) -> T:
-        try:
-            return self._adapter.validate_json(line)
-        except ValidationError as error:
-            if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
-                raise
-        # pydantic's parser refuses half a surrogate pair, which the standard library reads.
-        return self._adapter.validate_python(json.loads(line))
+            raise _damaged_line(place) from error
 
 
 class Records(StoredRecords[T]):
     """The records of one file, with appending. Made by `Run.records`, under the run's lock.
 
-    Opening drops a torn last line with a warning; `dropped_bytes` is its length.
+    Opening drops a torn last line with a warning.
     """
 
     def __init__(self, path: Path, kind: type[T]) -> None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-            sync_folder(path.parent)
-        except OSError as error:
-            raise RunError(
-                f"{path} cannot be opened for appending: {error.strerror}; check its name and permissions"
-            ) from error
         super().__init__(path, kind)
-        self._owner = os.getpid()
-        self._writing = threading.Lock()
-        self._count: int | None = None
         self._synced_at = time.monotonic()
+        with accessible(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab", buffering=0)
+            sync_folder(path.parent)
         try:
-            size = os.fstat(self._descriptor).st_size
-            end = _intact_end(self._descriptor, path)
-            self.dropped_bytes = size - end
-            if self.dropped_bytes:
-                os.ftruncate(self._descriptor, end)
-                _log.warning("%s: dropped %d bytes of an interrupted record", path, self.dropped_bytes)
+            lengths = [len(line) for line in self._lines()]
+            self._count = len(lengths)
+            torn = path.stat().st_size - sum(lengths)
+            if torn:
+                self._file.truncate(sum(lengths))
+                _log.warning("%s: dropped %d bytes of an interrupted record", path, torn)
         except BaseException:
-            self.close()
+            self._file.close()
             raise
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether appending is over."""
-        return self._descriptor is None
 
     def append(self, item: T) -> None:
         """Add one record. When this returns, the record outlives the process."""
@@ -164,107 +153,36 @@ class Records(StoredRecords[T]):
     def extend(self, items: Iterable[T]) -> None:
         """Add records in one write: all, or none if one cannot be stored or the disk is full."""
         lines = [self._encoded(item) for item in items]
-        with self._writing:
-            descriptor = self._open_descriptor()
-            self._write(descriptor, b"".join(lines))
-            if self._count is not None:
-                self._count += len(lines)
-            if time.monotonic() - self._synced_at >= SYNC_SECONDS:
-                self._sync(descriptor)
-
-    def keep_while(self, wanted: Callable[[T], bool]) -> int:
-        """Drop the first unwanted record and everything after it; return how many were dropped."""
-        with self._writing:
-            descriptor = self._open_descriptor()
-            kept = end = 0
-            with self._opened() as file:
-                for line in file:
-                    if not wanted(self._decoded(line, number=kept + 1)):
-                        break
-                    kept, end = kept + 1, end + len(line)
-            dropped = _count_lines(descriptor, os.fstat(descriptor).st_size) - kept
-            os.ftruncate(descriptor, end)
-            self._count = kept
-            self._sync(descriptor)
-            return dropped
-
-    def sync(self) -> None:
-        """Wait until everything appended so far would outlive a power cut."""
-        with self._writing:
-            self._sync(self._open_descriptor())
-
-    def close(self) -> None:
-        """Sync and close. Closing twice does nothing; appending afterwards raises."""
-        with self._writing:
-            descriptor, self._descriptor = self._descriptor, None
-            if descriptor is None:
-                return
-            try:
-                self._sync(descriptor)
-            finally:
-                os.close(descriptor)
-
-    def __len__(self) -> int:
-        with self._writing:
-            if self._count is None:
-                self._count = super().__len__()
-            return self._count
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _open_descriptor(self) -> int:
-        if self._descriptor is None:
-            raise RunError(f"{self.path} is closed; append to records while their run is open")
-        if os.getpid() != self._owner:
-            raise RunError(
-                f"{self.path} was opened by process {self._owner} and this is its child {os.getpid()}; "
-                "return the records to the parent and append them there"
-            )
-        return self._descriptor
-
-    def _encoded(self, item: T) -> bytes:
-        subject = f"a record of {self.path.name}"
-        # The exact type: a subclass would be stored without the fields it adds.
-        if type(item) is not self.kind:
-            raise TypeError(f"{subject} must be a {self.kind.__name__}, not a {type(item).__name__}")
-        try:
-            plain = self._adapter.dump_python(item, mode="json", warnings="error")
-        except PydanticSerializationError as error:
-            raise TypeError(f"{subject} holds a value of another type than its field: {error}") from error
-        line = json_text(plain, subject=subject).encode() + b"\n"
-        try:
-            self._validated(line)  # so a file never holds a line that its own reader refuses
-        except ValidationError as error:
-            raise RunError(
-                f"{subject} would not read back as a {self.kind.__name__}: {first_error(error)}; nothing was written"
-            ) from error
-        return line
-
-    def _write(self, descriptor: int, content: bytes) -> None:
-        start = os.fstat(descriptor).st_size
-        unwritten = memoryview(content)
+        unwritten = memoryview(b"".join(lines))
+        start = os.fstat(self._file.fileno()).st_size
         try:
             while unwritten:
-                unwritten = unwritten[os.write(descriptor, unwritten) :]
+                unwritten = unwritten[self._file.write(unwritten) :]
         except BaseException as error:
             # Also for Ctrl-C: the next record must not continue half a line.
-            os.ftruncate(descriptor, start)
+            self._file.truncate(start)
             if not isinstance(error, OSError):
                 raise
             raise RunError(
                 f"{self.path} cannot take another record: {error.strerror}; all earlier records are kept. "
                 "Free disk space, then rerun"
             ) from error
+        self._count += len(lines)
+        if time.monotonic() - self._synced_at >= SYNC_SECONDS:
+            self.sync()
 
-    def _sync(self, descriptor: int) -> None:
-        if not self.path.exists():
-            raise RunError(f"{self.path} was removed while its run was writing it; its records are lost. Rerun")
+    def keep_while(self, wanted: Callable[[T], bool]) -> None:
+        """Drop the first unwanted record and everything after it."""
+        pairs = itertools.takewhile(lambda pair: wanted(pair[1]), zip(self._lines(), self, strict=True))
+        kept = [len(line) for line, _ in pairs]
+        self._file.truncate(sum(kept))
+        self._count = len(kept)
+        self.sync()
+
+    def sync(self) -> None:
+        """Wait until everything appended so far would outlive a power cut."""
         try:
-            os.fsync(descriptor)
+            os.fsync(self._file.fileno())
         except OSError as error:
             raise RunError(
                 f"{self.path} did not reach the disk: {error.strerror}; its last records may be lost. "
@@ -272,39 +190,35 @@ class Records(StoredRecords[T]):
             ) from error
         self._synced_at = time.monotonic()
 
+    def close(self) -> None:
+        """Sync and close. Closing twice does nothing."""
+        if not self._file.closed:
+            with self._file:
+                self.sync()
 
-def _intact_end(descriptor: int, path: Path) -> int:
-    """Return the offset behind the last complete line, reading only the end of the file."""
-    size = os.fstat(descriptor).st_size
-    torn, line = _line_before(descriptor, size)
-    if line.endswith(b"\n") and is_json(line):
-        return size
-    start, line = _line_before(descriptor, torn)
-    if torn == 0 or is_json(line):
-        return torn
-    raise _damaged_line(path, _count_lines(descriptor, start) + 1)
+    def __len__(self) -> int:
+        return self._count
 
+    def __enter__(self) -> Self:
+        return self
 
-def _line_before(descriptor: int, end: int) -> tuple[int, bytes]:
-    """Return the line that ends at this offset, and where it starts."""
-    length = _CHUNK
-    while True:
-        start = max(0, end - length)
-        content = os.pread(descriptor, end - start, start)
-        newline = content.rfind(b"\n", 0, -1)
-        if newline >= 0 or start == 0:
-            return start + newline + 1, content[newline + 1 :]
-        length *= 2
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-
-def _count_lines(descriptor: int, end: int) -> int:
-    starts = range(0, end, _CHUNK)
-    return sum(os.pread(descriptor, min(_CHUNK, end - start), start).count(b"\n") for start in starts)
+    def _encoded(self, item: T) -> bytes:
+        subject = f"a record of {self.path.name}"
+        try:
+            plain = self._adapter.dump_python(item, mode="json", warnings="error")
+            line = json_text(plain, subject=subject)
+            self._adapter.validate_python(json.loads(line))  # a file never holds a line that its own reader refuses
+        except (PydanticSerializationError, ValidationError) as error:
+            raise TypeError(f"{subject} is not a {self.kind.__name__}: {error}; nothing was written") from error
+        return line.encode() + b"\n"
 
 
-def _damaged_line(path: Path, number: int) -> RunError:
+def _damaged_line(place: str) -> RunError:
     return RunError(
-        f"{path}:{number}: not JSON, and not the last line, so no interrupted write explains it. "
+        f"{place}: not JSON, and not the last line, so no interrupted write explains it. "
         "Restore the file from a copy, or remove that line"
     )
 
@@ -313,15 +227,3 @@ def first_error(error: ValidationError) -> str:
     """Return the first thing pydantic found wrong, with its key."""
     first = error.errors(include_url=False, include_input=False)[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
-
-
-def _not_finite(value: object, key: str) -> Iterator[tuple[str, float]]:
-    """Yield every NaN and infinity inside a plain value with its key."""
-    if isinstance(value, float) and not math.isfinite(value):
-        yield key, float(value)
-    elif isinstance(value, Mapping):
-        for name, inner in cast("Mapping[str, object]", value).items():
-            yield from _not_finite(inner, f"{key}.{name}" if key else name)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for index, inner in enumerate(cast("Sequence[object]", value)):
-            yield from _not_finite(inner, f"{key}[{index}]")

@@ -11,25 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mada.errors import RunError
+from mada.text import printable
 
 LOCK_FILE = ".lock"
 _TIMEOUT, _POLL = 0.15, 0.03  # seconds: `holder_of` takes the lock for an instant
-
-
-class Holder(BaseModel):
-    """The process that holds a lock."""
-
-    model_config = ConfigDict(frozen=True)
-
-    pid: int
-    host: str
-    since: datetime
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def lock_folder(folder: Path) -> FileLock:
@@ -38,21 +25,22 @@ def lock_folder(folder: Path) -> FileLock:
     try:
         lock.acquire(timeout=_TIMEOUT, poll_interval=_POLL)
     except Timeout as error:
-        holder = _read_holder(folder) or "another process"
-        raise RunError(f"{folder} is in use by {holder}; wait for it to end, or stop it, then rerun") from error
+        raise RunError(
+            f"{folder} is in use by {_read_holder(folder)}; wait for it to end, or stop it, then rerun"
+        ) from error
     except OSError as error:
         raise RunError(
             f"{folder} cannot be locked: {error.strerror}; "
             "fix its permissions, or choose another folder (some network disks have no locks)"
         ) from error
     with suppress(OSError):  # on a full disk the lock holds all the same
-        holder = Holder(pid=os.getpid(), host=socket.gethostname(), since=datetime.now(UTC))
-        (folder / LOCK_FILE).write_text(holder.model_dump_json())
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        (folder / LOCK_FILE).write_text(f"process {os.getpid()} on {socket.gethostname()} since {now}")
     return lock
 
 
-def holder_of(folder: Path) -> Holder | None:
-    """Return the process that holds a folder's lock, without taking it; None if it is free or unknown."""
+def holder_of(folder: Path) -> str | None:
+    """Return who holds a folder's lock, without taking it; None if it is free or unknown."""
     with suppress(OSError):
         descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY)
         try:
@@ -64,8 +52,7 @@ def holder_of(folder: Path) -> Holder | None:
     return None
 
 
-def _read_holder(folder: Path) -> Holder | None:
-    try:
-        return Holder.model_validate_json((folder / LOCK_FILE).read_bytes())
-    except (OSError, ValidationError):  # not written yet
-        return None
+def _read_holder(folder: Path) -> str:
+    with suppress(OSError):
+        return printable((folder / LOCK_FILE).read_text(errors="replace")) or "another process"
+    return "another process"

@@ -25,7 +25,7 @@ from mada.atomic import replace_text
 from mada.difference import ABSENT, Difference, differences, format_differences
 from mada.digest import digest_of
 from mada.errors import RunError
-from mada.runs.jsonl import first_error, json_text
+from mada.runs.jsonl import accessible, first_error, json_text
 
 FORMAT = 1
 FILE = "manifest.json"
@@ -36,24 +36,22 @@ PACKAGES = (
 """Packages that can change a result; the installed ones are recorded."""
 CPUINFO = Path("/proc/cpuinfo")
 _SECONDS = 10.0
-_SECRET_WORDS = frozenset(
-    {"apikey", "auth", "authorization", "bearer", "credential", "credentials", "key"}
-    | {"passphrase", "passwd", "password", "pwd", "secret", "token"}
-)
-_SECRETS = (
-    # the user and password, and the query, of an address
-    re.compile(r"(?<=://)[^@\s]+(?=@)|(?<=\?)[^\s?]*=[^\s]*"),
-    # tokens with a known prefix
-    re.compile(
-        r"\b(hf_|sk-|gsk_|nvapi-|pypi-|xai-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|(?i:bearer )\s*)[\w.-]{8,}"
-    ),
-    # letters of both cases and digits in a row, 32 or 64 hexadecimal digits (a commit has 40), signed web tokens
-    re.compile(
-        r"(?=[A-Za-z]*\d)(?=[a-z\d]*[A-Z])(?=[A-Z\d]*[a-z])[A-Za-z\d]{20,}|\b([a-f\d]{32}|[a-f\d]{64})\b"
-        r"|\beyJ[\w-]{8,}\.[\w.-]+"
-    ),
-)
 _HIDDEN = "***"
+_SECRET_WORD = re.compile(
+    r"(?:^|[^a-z0-9])(?:apikey|auth|authorization|bearer|credentials?|key|pass(?:phrase|wd|word)|pwd|secret|token)"
+    r"(?![a-z0-9])",
+    re.IGNORECASE,
+)
+"""Whole words only: --max-tokens is a number, --hf-token is not."""
+_SECRET_SHAPE = re.compile(
+    # the user and password, and the query, of an address
+    r"(?<=://)[^@\s]+(?=@)|(?<=\?)[^\s?]*=[^\s]*"
+    # tokens with a known prefix
+    r"|\b(?:hf_|sk-|gsk_|nvapi-|pypi-|xai-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|(?i:bearer )\s*)[\w.-]{8,}"
+    # letters of both cases and digits in a row, 32 or 64 hexadecimal digits (a commit has 40), signed web tokens
+    r"|(?=[A-Za-z]*\d)(?=[a-z\d]*[A-Z])(?=[A-Z\d]*[a-z])[A-Za-z\d]{20,}|\b(?:[a-f\d]{32}|[a-f\d]{64})\b"
+    r"|\beyJ[\w-]{8,}\.[\w.-]+"
+)
 
 
 class Frozen(BaseModel):
@@ -142,9 +140,13 @@ class Manifest(Frozen):
         return self.sessions[-1].ended_at
 
     @classmethod
-    def of(cls, name: str, recipe: dict[str, JsonValue]) -> Self:
+    def of(cls, name: str, recipe: BaseModel) -> Self:
         """Return the manifest of a run that begins now."""
         return cls(name=name, sessions=(Session.begin(),), **_of_recipe(recipe))
+
+    def with_recipe(self, recipe: BaseModel) -> Self:
+        """Return it with another recipe."""
+        return self.model_copy(update=_of_recipe(recipe))
 
     def resumed(self, changes: Mapping[str, JsonValue] | None = None) -> Self:
         """Return it with another session, in which some fields of the recipe have other values."""
@@ -155,27 +157,10 @@ class Manifest(Frozen):
         last = self.sessions[-1].model_copy(update={"ended_at": datetime.now(UTC), "ended_by": by})
         return self.model_copy(update={"sessions": (*self.sessions[:-1], last)})
 
-    def with_recipe(self, recipe: dict[str, JsonValue]) -> Self:
-        """Return it with another recipe."""
-        return self.model_copy(update=_of_recipe(recipe))
 
-    def changed_inputs(self, inputs: Mapping[str, str]) -> list[str]:
-        """Return the names of inputs that earlier stages read with another digest."""
-        known = {(name, digest) for stage in self.inputs.values() for name, digest in stage.items()}
-        names = {name for name, _ in known}
-        return [name for name, digest in inputs.items() if name in names and (name, digest) not in known]
-
-
-def _of_recipe(recipe: dict[str, JsonValue]) -> dict[str, Any]:
-    return {"seed": recipe["seed"], "recipe_digest": digest_of(recipe), "recipe": recipe}
-
-
-def plain_recipe(recipe: BaseModel) -> dict[str, JsonValue]:
-    """Return a recipe as the JSON values that the manifest keeps."""
+def _of_recipe(recipe: BaseModel) -> dict[str, Any]:
     plain = recipe.model_dump(mode="json")
-    if type(plain.get("seed")) is not int:
-        raise TypeError(f"a run's recipe needs an integer 'seed'; {type(recipe).__name__} has {plain.get('seed')!r}")
-    return json.loads(json_text(plain, subject="the recipe"))
+    return {"seed": plain["seed"], "recipe_digest": digest_of(plain), "recipe": plain}
 
 
 def recipe_differences(stored: dict[str, JsonValue], recipe: BaseModel) -> list[Difference]:
@@ -185,10 +170,10 @@ def recipe_differences(stored: dict[str, JsonValue], recipe: BaseModel) -> list[
     default of a new field must therefore mean what happened without it. A field that was removed is a difference.
     """
     try:
-        completed = plain_recipe(type(recipe).model_validate_json(json.dumps(stored)))
+        completed = type(recipe).model_validate_json(json.dumps(stored)).model_dump(mode="json")
     except ValidationError:
         completed = stored
-    return differences(completed, plain_recipe(recipe))
+    return differences(completed, recipe)
 
 
 def allowed_changes(
@@ -225,21 +210,16 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the folder's manifest, or raise a RunError that says what is wrong with it."""
     path = folder / FILE
     try:
-        plain = json.loads(path.read_bytes())
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}; fix its permissions or its disk") from error
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"it is not JSON ({error})") from error
-    found = cast("dict[str, Any]", plain).get("format") if isinstance(plain, dict) else None
-    if type(found) is not int:
-        raise _damaged(path, "it has no format number")
-    if found != FORMAT:
-        which = "a newer" if found > FORMAT else "an older"
-        raise RunError(f"{path} has format {found}, made by {which} mada; use that version, or another folder")
-    try:
+        with accessible(path):
+            plain = json.loads(path.read_bytes())
+        found = plain.get("format")
+        if found != FORMAT:
+            raise RunError(f"{path} has format {found!r}, and this mada reads {FORMAT}; use another, or another folder")
         manifest = Manifest.model_validate(plain)
     except ValidationError as error:
         raise _damaged(path, first_error(error)) from error
+    except (AttributeError, ValueError, RecursionError) as error:
+        raise _damaged(path, f"it is not JSON ({error})") from error
     if digest_of(manifest.recipe) != manifest.recipe_digest:
         raise _damaged(path, "its recipe does not have its digest")
     return manifest
@@ -292,23 +272,17 @@ def current_hardware() -> Hardware:
 def command_line(arguments: Sequence[str]) -> tuple[str, ...]:
     """Return the command as typed, without secrets and without the folder of its program."""
     shown: list[str] = []
-    hide_next = False
-    for index, argument in enumerate(arguments):
+    before = ""
+    for argument in arguments:
         name, *value = re.split("([=:])", argument, maxsplit=1)
-        # Whole words only: --max-tokens is a number, --hf-token is not.
-        is_secret = not _SECRET_WORDS.isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))
-        if hide_next and not argument.startswith("-"):
+        is_value_of_secret = before.startswith("-") and "=" not in before and _SECRET_WORD.search(before)
+        if is_value_of_secret and not argument.startswith("-"):
             shown.append(_HIDDEN)
-            hide_next = False
-            continue
-        hide_next = is_secret and argument.startswith("-") and not value
-        if is_secret and value:
+        elif value and _SECRET_WORD.search(name):
             shown.append(name + value[0] + _HIDDEN)
-            continue
-        text = Path(argument).name if index == 0 else argument
-        for secret in _SECRETS:
-            text = secret.sub(_HIDDEN, text)
-        shown.append(text)
+        else:
+            shown.append(_SECRET_SHAPE.sub(_HIDDEN, argument if shown else Path(argument).name))
+        before = argument
     return tuple(shown)
 
 

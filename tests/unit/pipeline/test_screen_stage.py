@@ -115,5 +115,5 @@ def test_a_run_that_borrows_generators_borrows_what_they_were_chosen_by(stage, o
     folder = context.run.folder.parent / "other"
     with Run.open(folder, other) as run:
         copy_generators(StoredRun.read(context.run.folder), run, other)
-        assert all(run.stage(name).is_done for name in generator_stages(other))
+        assert all(run.mark(name) for name in generator_stages(other))
         assert len(run.records("screenings", Screening)) == 18

@@ -1,6 +1,5 @@
 import errno
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,17 +8,6 @@ import pytest
 
 from mada.atomic import atomic_path, remove_temporaries, replace_bytes, replace_text, sync_folder
 from mada.errors import RunError
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """The operating system itself refuses writes behind `size` bytes, as a full disk would."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @contextmanager
@@ -42,17 +30,6 @@ def test_a_file_is_made_and_then_replaced(tmp_path: Path) -> None:
     replace_bytes(path, b"\x00second")
     assert path.read_bytes() == b"\x00second"
     assert names(path.parent) == ["file.txt"]
-
-
-def test_the_block_writes_beside_the_file_which_changes_only_at_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(b"old")
-    with atomic_path(path) as partial:
-        assert partial.parent == tmp_path
-        partial.write_bytes(b"new")
-        assert path.read_bytes() == b"old"
-    assert path.read_bytes() == b"new"
-    assert names(tmp_path) == ["model.safetensors"]
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), FileNotFoundError(errno.ENOENT, "theirs")])
@@ -94,27 +71,6 @@ def test_a_link_is_replaced_and_its_target_left_alone(tmp_path: Path) -> None:
     replace_text(tmp_path / "link", "new")
     assert (tmp_path / "target").read_text() == "elsewhere"
     assert not (tmp_path / "link").is_symlink()
-
-
-def test_no_room_leaves_the_old_file_whole_and_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    replace_bytes(path, b"o" * 2000)
-    with largest_file(4096), pytest.raises(RunError) as caught:
-        replace_bytes(path, b"n" * 10_000)
-    assert path.read_bytes() == b"o" * 2000
-    assert names(tmp_path) == ["file"]
-    assert f"{path} could not be written: File too large; the previous file is untouched" in str(caught.value)
-
-
-def test_no_room_inside_the_callers_block_is_explained_too(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    with (
-        largest_file(4096),
-        pytest.raises(RunError, match="no file was left behind"),
-        atomic_path(path) as partial,
-    ):
-        partial.write_bytes(b"n" * 10_000)
-    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -165,26 +121,6 @@ def fail_on_folders(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", failing)
-
-
-def test_the_content_reaches_the_disk_before_the_name_and_the_name_before_returning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps: list[str] = []
-    fsync, replace = os.fsync, Path.replace
-
-    def seen_fsync(descriptor: int) -> None:
-        steps.append("sync folder" if Path(f"/proc/self/fd/{descriptor}").is_dir() else "sync file")
-        fsync(descriptor)
-
-    def seen_replace(self: Path, target: Path) -> Path:
-        steps.append("rename")
-        return replace(self, target)
-
-    monkeypatch.setattr(os, "fsync", seen_fsync)
-    monkeypatch.setattr(Path, "replace", seen_replace)
-    replace_bytes(tmp_path / "file", b"new")
-    assert steps == ["sync file", "rename", "sync folder"]
 
 
 def test_only_the_temporaries_of_killed_processes_are_removed(tmp_path: Path) -> None:

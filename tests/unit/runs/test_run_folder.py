@@ -1,7 +1,6 @@
 import errno
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,8 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 import mada.runs.manifest
 from mada.errors import RunError
-from mada.runs import Run, StoredRun
-from mada.seeds import rng, seed_for
+from mada.runs import Run
 
 FORKING = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
@@ -29,11 +27,6 @@ class Recipe(BaseModel):
 @dataclass(frozen=True)
 class Reply:
     text: str
-
-
-@dataclass(frozen=True)
-class Score:
-    value: float
 
 
 @pytest.fixture
@@ -67,8 +60,8 @@ def test_a_run_is_made_written_closed_and_continued(folder: Path) -> None:
             stage.summarize({"problems": 3})
     with Run.open(str(folder), Recipe()) as run:
         run.records("replies", Reply).append(Reply("b"))
-        assert run.stage("split").is_done
-        assert not run.stage("train").is_done
+        assert run.mark("split")
+        assert run.mark("train") is None
         with run.stage("train"):
             pass
     stored = Run.read(folder)
@@ -89,29 +82,12 @@ def test_a_run_is_made_written_closed_and_continued(folder: Path) -> None:
     ]
 
 
-def test_seeds_are_those_of_the_recipe_by_path(folder: Path) -> None:
-    with Run.open(folder, Recipe(seed=23)) as run:
-        assert run.seed("split") == seed_for(23, "split")
-        assert run.rng("debate", 1, "x").random() == rng(23, "debate", 1, "x").random()
-    assert Run.read(folder).seed("split") == seed_for(23, "split")
-
-
 def test_files_are_replaced_as_wholes(folder: Path) -> None:
     with Run.open(folder, Recipe()) as run:
         assert run.write_text("notes/a.txt", "é\ud800") == folder / "notes" / "a.txt"
         assert run.write_bytes("b.bin", b"\x00") == folder / "b.bin"
-        assert run.write_json("c.json", {"z": ["é\u2028"], "a": None}) == folder / "c.json"
     assert (folder / "notes" / "a.txt").read_bytes() == b"\xc3\xa9\\ud800"
     assert (folder / "b.bin").read_bytes() == b"\x00"
-    assert (folder / "c.json").read_bytes() == '{\n  "z": [\n    "é\\u2028"\n  ],\n  "a": null\n}\n'.encode()
-
-
-@pytest.mark.parametrize("name", ["manifest.json", ".lock"])
-def test_the_runs_own_files_are_not_for_others(folder: Path, name: str) -> None:
-    with Run.open(folder, Recipe()) as run:
-        with pytest.raises(RunError, match=f"{name!r} belongs to the run itself; choose another file name"):
-            run.write_text(name, "x")
-        run.write_text(f"deep/{name}", "x")
 
 
 @pytest.mark.parametrize(
@@ -123,11 +99,7 @@ def test_the_runs_own_files_are_not_for_others(folder: Path, name: str) -> None:
         ("a", "..", "b"),
         ("a/../../b",),
         ("/etc",),
-        ("a", "/b"),
-        ("a//b",),
-        ("a/",),
         (".",),
-        ("a\0",),
     ],
 )
 def test_a_path_does_not_lead_out_of_the_folder(folder: Path, parts: tuple[str, ...]) -> None:
@@ -136,46 +108,6 @@ def test_a_path_does_not_lead_out_of_the_folder(folder: Path, parts: tuple[str, 
             run.path(*parts)
         with pytest.raises(RunError, match="is not a path inside"):
             run.write_text("/".join(parts), "x")
-        with pytest.raises(RunError, match="is not a path inside"):
-            run.records("/".join(parts), Reply)
-
-
-def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with Run.open("runs/here", Recipe()) as run:
-        monkeypatch.chdir("/")
-        run.write_text("a", "x")
-    assert (tmp_path / "runs" / "here" / "a").read_text() == "x"
-    assert Run.read(tmp_path / "runs" / "here").manifest.ended_at is not None
-
-
-def test_records_of_one_name_are_one_object_of_one_type(folder: Path) -> None:
-    with Run.open(folder, Recipe()) as run:
-        records = run.records("deep/replies.v1", Reply)
-        assert run.records("deep/replies.v1", Reply) is records
-        with pytest.raises(TypeError, match=r"records 'deep/replies\.v1' hold Reply in this run, not Score"):
-            run.records("deep/replies.v1", Score)
-        records.append(Reply("a"))
-        records.close()
-        with run.stage("close"):
-            pass
-        run.records("deep/replies.v1", Reply).append(Reply("b"))
-    assert (folder / "records" / "deep" / "replies.v1.jsonl").exists()
-    stored = Run.read(folder)
-    assert stored.record_names() == ("deep/replies.v1",)
-    assert list(stored.records("deep/replies.v1", Reply)) == [Reply("a"), Reply("b")]
-
-
-def test_a_run_can_be_read_while_it_is_written(folder: Path) -> None:
-    with Run.open(folder, Recipe()) as run:
-        records = run.records("replies", Reply)
-        records.append(Reply("a"))
-        stored = Run.read(folder)
-        assert type(stored) is StoredRun
-        assert stored.manifest.ended_at is None
-        assert list(stored.records("replies", Reply)) == [Reply("a")]
-        records.append(Reply("b"))
-        assert len(stored.records("replies", Reply)) == 2
 
 
 def test_reading_changes_nothing(folder: Path) -> None:
@@ -210,20 +142,6 @@ def test_a_mark_comes_after_the_records_reached_the_disk(folder: Path, monkeypat
     assert steps[:3] == [".jsonl", ".partial", "-> answer.json"]
 
 
-def test_clearing_a_stage_makes_it_run_again(folder: Path) -> None:
-    with Run.open(folder, Recipe()) as run:
-        run.clear_stage("split")
-        with run.stage("split") as stage:
-            run.write_text("split.txt", "x")
-        run.clear_stage("split")
-        assert not stage.is_done
-        assert run.finished_stages() == ()
-        assert run.path("split.txt").exists()
-        with run.stage("split"):
-            pass
-        assert run.stage("split").is_done
-
-
 def test_another_recipe_is_refused_and_the_run_left_as_it_was(folder: Path) -> None:
     Run.open(folder, Recipe()).close()
     before = content(folder)
@@ -251,37 +169,15 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_was(folder: Path) 
     assert sorted(content(folder)) == ["a", "b", "c", "thesis.tex"]
 
 
-def test_a_run_that_appears_while_it_is_looked_for_is_a_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    iterdir = Path.iterdir
-
-    def created_meanwhile(self: Path) -> list[Path]:
-        monkeypatch.undo()
-        Run.open(folder, Recipe()).close()
-        return list(iterdir(self))
-
-    monkeypatch.setattr(Path, "iterdir", created_meanwhile)
-    with Run.open(folder, Recipe()) as run:
-        assert len(run.manifest.sessions) == 2
-
-
 def test_a_file_in_the_folders_place_is_refused(folder: Path) -> None:
     folder.parent.mkdir()
     folder.write_text("x")
     with pytest.raises(RunError, match=r"is a file; a run needs a folder\. Choose another name"):
         Run.open(folder, Recipe())
-    with pytest.raises(RunError, match=r"is a file; a run is a folder with a manifest\.json"):
+    with pytest.raises(RunError, match="is a file; give the folder of a run"):
         Run.read(folder)
     with pytest.raises(RunError, match="cannot be used: Not a directory"):
         Run.open(folder / "inner", Recipe())
-
-
-def test_reading_what_is_no_run_is_refused(folder: Path) -> None:
-    with pytest.raises(RunError, match="does not exist; give the folder of a run"):
-        Run.read(folder)
-    assert not folder.exists()
-    folder.mkdir(parents=True)
-    with pytest.raises(RunError, match=r"has no manifest.json, so it is not a run; give the folder of a run"):
-        Run.read(folder)
 
 
 @pytest.mark.parametrize("step", ["mkdir", "iterdir"])
@@ -322,7 +218,6 @@ def test_no_room_at_the_end_is_reported_and_the_lock_given_back(folder: Path, mo
         patch.setattr(Path, "write_bytes", fail(errno.ENOSPC))
         with pytest.raises(RunError, match="the previous file is untouched"):
             run.close()
-    assert records.is_closed
     with Run.open(folder, Recipe()) as run:
         assert list(run.records("replies", Reply)) == [Reply("a")]
         assert run.manifest.sessions[0].ended_at is None
@@ -353,24 +248,20 @@ def test_the_exception_that_ends_a_session_is_noted_and_not_hidden(
 
 def test_a_closed_run_is_not_written(folder: Path) -> None:
     run = Run.open(folder, Recipe())
-    stage = run.stage("split")
-    stage.__enter__()
     records = run.records("replies", Reply)
     run.close()
     run.close()
     before = content(folder)
     writes: list[Callable[[], object]] = [
         lambda: run.write_text("a", "x"),
-        lambda: run.write_json("a", 1),
         lambda: run.write_bytes("a", b"x"),
         lambda: run.records("replies", Reply),
         lambda: run.clear_stage("split"),
-        lambda: stage.__exit__(None, None, None),
     ]
     for write in writes:
         with pytest.raises(RunError, match="is not open for writing"):
             write()
-    with pytest.raises(RunError, match="is closed"):
+    with pytest.raises(ValueError, match="closed file"):
         records.append(Reply("a"))
     assert content(folder) == before
 
@@ -426,66 +317,44 @@ def run(folder: Path) -> Iterator[Run]:
         yield run
 
 
-def test_a_stage_is_done_when_its_block_ends(run: Run) -> None:
-    stage = run.stage("split")
-    assert (stage.name, stage.is_done, stage.mark) == ("split", False, None)
-    before = datetime.now(UTC)
-    with stage as entered:
-        assert entered is stage
-        assert not stage.is_done
-        time.sleep(0.02)
-        stage.summarize({"problems": 7})
-        stage.summarize({"problems": 8, "share": 0.5})
-    mark = run.stage("split").mark
-    assert mark is not None
-    assert (mark.name, mark.summary) == ("split", {"problems": 8, "share": 0.5})
-    assert before <= mark.started_at < mark.ended_at <= datetime.now(UTC)
-    assert 0.02 <= mark.seconds < 5
-    with pytest.raises(RunError, match="finished already"), run.stage("split"):
-        pytest.fail("a finished stage ran again")
-
-
 @pytest.mark.parametrize("error", [ValueError("broken"), KeyboardInterrupt()])
-def test_a_stage_that_breaks_off_is_not_done_and_may_start_again(run: Run, error: BaseException) -> None:
-    stage = run.stage("train")
-
+def test_a_stage_is_done_when_its_block_ends_and_not_when_it_breaks_off(run: Run, error: BaseException) -> None:
     def breaking() -> None:
-        with stage:
+        with run.stage("split") as stage:
             stage.summarize({"left": "over"})
             raise error
 
     with pytest.raises(type(error)):
         breaking()
-    assert not stage.is_done
-    with stage:
-        stage.summarize({"steps": 3})
-    assert stage.mark is not None
-    assert stage.mark.summary == {"steps": 3}
+    assert run.mark("split") is None
+    before = datetime.now(UTC)
+    with run.stage("split") as stage:
+        stage.summarize({"problems": 7})
+        stage.summarize({"problems": 8, "share": 0.5})
+    mark = run.mark("split")
+    assert mark is not None
+    assert (mark.name, mark.summary) == ("split", {"problems": 8, "share": 0.5})
+    assert before <= mark.started_at <= mark.ended_at <= datetime.now(UTC)
+    assert 0 <= mark.seconds < 5
+    with pytest.raises(RunError, match="is finished"), run.stage("split"):
+        pytest.fail("a finished stage ran again")
+    run.clear_stage("split")
+    assert run.finished_stages() == ()
 
 
 def test_a_summary_that_cannot_be_stored_is_refused_where_it_is_given(run: Run) -> None:
     with run.stage("score") as stage:
-        with pytest.raises(RunError, match="the summary of stage 'score' cannot be stored: accuracy is nan"):
+        with pytest.raises(RunError, match="summary cannot be stored"):
             stage.summarize({"accuracy": float("nan")})
         with pytest.raises(TypeError):
             stage.summarize({"count": np.int64(3)})  # type: ignore[dict-item]
         stage.summarize({"accuracy": np.float64(0.25)})
-    assert stage.mark is not None
-    assert stage.mark.summary == {"accuracy": 0.25}
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a b", "-x", "x\n", "é"])
 def test_a_name_that_cannot_be_a_file_name_is_refused(run: Run, name: str) -> None:
     with pytest.raises(RunError, match="cannot name a stage"):
-        run.stage(name)
-
-
-def test_marks_come_in_the_order_in_which_stages_ended(run: Run) -> None:
-    names = ("split", "train-generators", "critic.data", "a")
-    for name in names:
-        with run.stage(name):
-            pass
-    assert tuple(mark.name for mark in run.finished_stages()) == names
+        run.mark(name)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"name":', b"{}", b"\xff", b"[" * 100_000])
@@ -494,7 +363,7 @@ def test_a_damaged_mark_is_a_clear_error(run: Run, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(RunError, match=r"split\.json is damaged.*Remove the file to run the stage again"):
-        run.stage("split").is_done  # noqa: B018
+        run.mark("split")
 
 
 def test_results_that_changed_after_their_stage_are_refused(run: Run) -> None:

@@ -40,7 +40,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         process.stdout.readline()
         holder = holder_of(tmp_path)
         assert holder is not None
-        assert holder.pid == process.pid
+        assert holder.startswith(f"process {process.pid} on ")
         process.kill()
     assert holder_of(tmp_path) is None, "its name is still in the file"
     lock_folder(tmp_path).release()
@@ -58,22 +58,6 @@ def test_a_forked_child_does_not_hold_the_lock_and_its_parent_keeps_it(tmp_path:
     with pytest.raises(RunError, match="is in use"):
         lock_folder(tmp_path)
     lock.release()
-
-
-@FORKING
-def test_a_living_child_does_not_keep_the_lock(tmp_path: Path) -> None:
-    lock = lock_folder(tmp_path)
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(write_end)
-        os.read(read_end, 1)
-        os._exit(0)
-    lock.release()
-    lock_folder(tmp_path).release()
-    os.close(read_end)
-    os.close(write_end)
-    os.waitpid(child, 0)
 
 
 def test_a_full_disk_costs_the_name_and_not_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +87,7 @@ def test_asking_who_holds_a_folder_changes_nothing(tmp_path: Path) -> None:
     lock = lock_folder(tmp_path)
     holder = holder_of(tmp_path)
     assert holder is not None
-    assert (holder.pid, holder.host) == (os.getpid(), socket.gethostname())
+    assert holder.startswith(f"process {os.getpid()} on {socket.gethostname()} since ")
     with pytest.raises(RunError, match="is in use"):
         lock_folder(tmp_path)
     lock.release()

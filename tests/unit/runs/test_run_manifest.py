@@ -6,15 +6,14 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 import mada
 from mada.difference import ABSENT, Difference
-from mada.digest import digest_of
 from mada.errors import RunError
 from mada.runs import Manifest
 from mada.runs import manifest as manifest_module
@@ -26,7 +25,6 @@ from mada.runs.manifest import (
     current_commit,
     current_hardware,
     package_versions,
-    plain_recipe,
     read_manifest,
     recipe_differences,
     write_manifest,
@@ -61,13 +59,13 @@ class LaterRecipe(BaseModel):
     rounds: int = 2
 
 
-STORED = plain_recipe(Recipe())
+STORED = Recipe().model_dump(mode="json")
 
 
 @pytest.fixture
 def manifest(monkeypatch: pytest.MonkeyPatch) -> Manifest:
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/mada", "train", "--hf-token", "abc", "odd \udcff"])
-    return Manifest.of("first", plain_recipe(Recipe()))
+    return Manifest.of("first", Recipe())
 
 
 def test_a_manifest_says_what_and_under_which_circumstances(manifest: Manifest) -> None:
@@ -80,11 +78,6 @@ def test_a_manifest_says_what_and_under_which_circumstances(manifest: Manifest) 
     assert session.hardware.cores == os.cpu_count()
     assert timedelta(0) <= datetime.now(UTC) - session.started_at < timedelta(minutes=1)
     assert (manifest.started_at, manifest.ended_at, session.ended_by) == (session.started_at, None, None)
-
-
-def test_no_environment_variable_gets_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "very-secret-value")
-    assert "very-secret-value" not in str(Manifest.of("first", STORED).model_dump())
 
 
 def test_each_session_is_kept(manifest: Manifest) -> None:
@@ -124,32 +117,15 @@ def test_a_manifest_reads_back_as_it_was_written(tmp_path: Path, manifest: Manif
     assert plain["started_at"].endswith("Z")
 
 
-def test_the_digest_depends_on_values_and_not_on_the_order_of_keys() -> None:
-    one: dict[str, JsonValue] = {"seed": 1, "a": {"b": [1, 2]}}
-    same: dict[str, JsonValue] = {"a": {"b": [1, 2]}, "seed": 1}
-    assert digest_of(one) == digest_of(same)
-    assert digest_of(one) != digest_of({"seed": 1, "a": {"b": [2, 1]}})
-    assert digest_of({"seed": 0}) == "bd0488843468e63c62bb6d1df790f0a83de90616c0906e9dbd3275d3b4100d97"
-
-
-@pytest.mark.parametrize("seed", ["1", True, 1.0, None])
-def test_a_recipe_needs_a_seed(seed: object) -> None:
-    class Loose(BaseModel):
-        seed: Any
-
-    with pytest.raises(TypeError, match="a run's recipe needs an integer 'seed'; Loose has"):
-        plain_recipe(Loose(seed=seed))
-
-
 def test_what_a_class_calls_changeable_may_differ_and_is_noted() -> None:
     class Patient(Recipe):
         CHANGEABLE: ClassVar[tuple[str, ...]] = ("training.steps", "nam")
 
-    stored = plain_recipe(Patient())
+    stored = Patient().model_dump(mode="json")
     assert allowed_changes(Path("runs/x"), stored, Patient()) == {}
     more = Patient(training=Training(steps=20))
     assert allowed_changes(Path("runs/x"), stored, more) == {"training.steps": 20}
-    resumed = Manifest.of("x", stored).resumed({"training.steps": 20})
+    resumed = Manifest.of("x", Patient()).resumed({"training.steps": 20})
     assert [session.changes for session in resumed.sessions] == [{}, {"training.steps": 20}]
     assert resumed.recipe == stored
     # A key is named whole: "nam" is not "name".
@@ -158,17 +134,8 @@ def test_what_a_class_calls_changeable_may_differ_and_is_noted() -> None:
     assert "steps" not in str(caught.value)
 
 
-def test_a_field_gained_since_counts_as_stored_with_its_default() -> None:
-    assert recipe_differences(STORED, LaterRecipe()) == []
-    later = LaterRecipe(rounds=3, training=LaterTraining(clip=0.3))
-    assert recipe_differences(STORED, later) == [
-        Difference("training.clip", 0.2, 0.3),
-        Difference("rounds", 2, 3),
-    ]
-
-
 def test_a_field_lost_since_is_a_difference() -> None:
-    stored = plain_recipe(LaterRecipe())
+    stored = LaterRecipe().model_dump(mode="json")
     assert set(recipe_differences(stored, Recipe())) == {
         Difference("rounds", 2, ABSENT),
         Difference("training.clip", 0.2, ABSENT),
@@ -183,20 +150,11 @@ def damaged(tmp_path: Path, content: bytes) -> str:
     return str(caught.value)
 
 
-def test_a_manifest_cut_at_any_byte_is_a_clear_error(tmp_path: Path, manifest: Manifest) -> None:
-    write_manifest(tmp_path, manifest)
-    content = (tmp_path / "manifest.json").read_bytes().rstrip()
-    for cut in range(0, len(content), 7):
-        assert "is damaged: it is not JSON" in damaged(tmp_path, content[:cut])
-
-
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"format": 2}, "has format 2, made by a newer mada"),
-        ({"format": 0}, "has format 0, made by an older mada"),
-        ({"format": None}, "is damaged: it has no format number"),
-        ({"format": True}, "is damaged: it has no format number"),
+        ({"format": 2}, "has format 2, and this mada reads 1"),
+        ({"format": None}, "has format None"),
         ({"seed": "x"}, "is damaged: seed: Input should be a valid integer"),
         ({"sessions": []}, "is damaged: sessions: Tuple should have at least 1 item"),
         ({"recipe": {"seed": 99}}, "is damaged: its recipe does not have its digest"),
@@ -280,32 +238,6 @@ def test_the_cards_are_those_the_driver_lists(tmp_path: Path, monkeypatch: pytes
         Gpu(name="NVIDIA H200", memory_mib=143771, driver="550.54"),
         Gpu(name="Odd card", memory_mib=None, driver="550.54"),
     )
-
-
-def test_a_machine_without_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    hardware = current_hardware()
-    assert hardware.gpus == ()
-    assert hardware.cores == os.cpu_count()
-    assert hardware.memory_mib is not None
-    assert hardware.memory_mib > 100
-    assert hardware.cpu
-
-
-@pytest.mark.parametrize(
-    ("cpuinfo", "cpu"),
-    [
-        ("processor\t: 0\nmodel name\t: Some CPU @ 2GHz \nmodel name\t: other\n", "Some CPU @ 2GHz"),
-        ("processor : 0\nFeatures : fp\n", platform.machine()),
-        (None, platform.machine()),
-    ],
-)
-def test_the_processors_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str | None, cpu: str) -> None:
-    path = tmp_path / "cpuinfo"
-    if cpuinfo is not None:
-        path.write_text(cpuinfo)
-    monkeypatch.setattr(manifest_module, "CPUINFO", path)
-    assert current_hardware().cpu == cpu
 
 
 @pytest.mark.parametrize(
