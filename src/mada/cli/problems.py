@@ -98,10 +98,11 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Count a source's problems and show some of them."""
-    from mada.problems.split import count_duplicates, seeded_order
+    from mada.problems.contamination import text_key
+    from mada.problems.split import seeded_order
 
     problems = _load(source, folder, column, form=answer_form, config=config, split=split, revision=revision)
-    duplicates = count_duplicates(problems)
+    duplicates = len(problems) - len({text_key(problem.question) for problem in problems})
     shown = seeded_order(problems, seed)[:sample]
     if problem_id is not None:
         shown = [problem for problem in problems if problem.id == problem_id]
@@ -227,12 +228,15 @@ def _load(
 
 def _local_rows(name: str, folder: Path | None) -> int | None:
     from mada.problems.files import read_rows
-    from mada.problems.known import KNOWN_SETS, find_file, local_files
+    from mada.problems.known import local_files
 
-    files = KNOWN_SETS[name].files
-    if folder is None or not files or not all(find_file(folder, file) for file in files):
+    if folder is None:
         return None
-    return sum(1 for path in local_files(name, folder) for _ in read_rows(path))
+    try:
+        paths = local_files(name, folder)
+    except DataError:  # it says which file is missing
+        return None
+    return sum(1 for path in paths for _ in read_rows(path)) if paths else None
 
 
 def _print_problem(out: "Console", problem: "Problem") -> None:

@@ -6,7 +6,6 @@ An exercise is drawn by its level, then put into words. A new story is one row o
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Literal
 
 import numpy as np
@@ -103,9 +102,7 @@ def abacus_problems(name: str, *, limit: int | None = None) -> Iterator[Problem]
     """
     chosen = SETS[name]
     wanted = chosen.rows if limit is None else limit if chosen.endless else min(limit, chosen.rows)
-    for number in count(1):
-        if number > wanted:
-            return
+    for number in range(1, wanted + 1):
         random = rng(SEED, name, number)
         exercise = draw_exercise(LEVELS[chosen.levels[number % len(chosen.levels)]], random)
         yield Problem(

@@ -119,8 +119,6 @@ class Decontaminated:
 
 def remove_copies(problems: Sequence[Problem], benchmarks: Mapping[str, Sequence[Problem]]) -> Decontaminated:
     """Drop the problems that equal a benchmark problem once typesetting is left out."""
-    if not benchmarks:
-        return Decontaminated(kept=tuple(problems), dropped={})
     benchmark_of: dict[str, str] = {}
     for name, members in benchmarks.items():
         for problem in members:

@@ -8,6 +8,7 @@ import csv
 import gzip
 import importlib
 import io
+import itertools
 import json
 import os
 import zlib
@@ -70,21 +71,15 @@ def _lines(path: Path) -> Generator[str]:
 
 def _numbered_lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
     """Lines with their ends, decoded one by one so that a bad byte has a line number."""
-    number = 0
-    while True:
-        try:
-            line = stream.readline()
-        except (OSError, EOFError, zlib.error) as error:
-            raise _unreadable(name, error) from error
-        if not line:
-            return
-        number += 1
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1}"
-            raise DataError(f"{name}:{number}: not UTF-8 ({byte}); save the file as UTF-8") from error
-        yield number, text
+    try:
+        for number, line in enumerate(stream, start=1):
+            try:
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1}"
+                raise DataError(f"{name}:{number}: not UTF-8 ({byte}); save the file as UTF-8") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(name, error) from error
 
 
 def _unreadable(name: str, error: Exception) -> DataError:
@@ -126,29 +121,22 @@ def _read_json(path: Path) -> Iterator[Row]:
 
 def _read_separated(path: Path, *, delimiter: str) -> Iterator[Row]:
     with closing(_lines(path)) as lines:
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        header: list[str] = []
-        while True:
-            location = f"{path}:{reader.line_num + 1}"
-            try:
-                record = next(reader, None)
-            except csv.Error as error:
-                raise DataError(f"{location}: not valid CSV ({error}); check the quotes") from error
-            if record is None:
-                break
-            if not header:
-                header = [name.strip() for name in record]
-                if len(set(header)) < len(header):
+        reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = header
+            if len(set(header)) < len(header):
+                raise DataError(f"{path}:1: a column name occurs twice ({listed(header)}); is the header line missing?")
+            for values in reader:
+                location = f"{path}:{reader.line_num}"
+                if len(values) != len(header) or None in values.values():
                     raise DataError(
-                        f"{location}: a column name occurs twice ({listed(header)}); is the header line missing?"
-                    )
-            elif record:
-                if len(record) != len(header):
-                    raise DataError(
-                        f"{location}: {len(record)} fields, but the header names {len(header)} ({listed(header)}); "
+                        f"{location}: not as many fields as the header names ({listed(header)}); "
                         "put quotes around fields that hold the separator"
                     )
-                yield Row(location, dict(zip(header, record, strict=True)))
+                yield Row(location, values)
+        except csv.Error as error:
+            raise DataError(f"{path}:{reader.reader.line_num}: not valid CSV ({error}); check the quotes") from error
         if not header:
             raise DataError(f"{path}: empty; the first line names the columns, such as problem,answer")
 
@@ -157,14 +145,12 @@ def _read_parquet(path: Path) -> Iterator[Row]:
     # `pyarrow` is not typed; `Any` stays inside this function.
     arrow: Any = importlib.import_module("pyarrow")
     parquet: Any = importlib.import_module("pyarrow.parquet")
-    number = 0
     try:
         # Parquet is read from its end, so a gzipped file has to be unpacked first.
         with _open(path) as stream, parquet.ParquetFile(io.BytesIO(stream.read())) as file:
-            for batch in file.iter_batches():
-                for values in cast("list[dict[str, object]]", batch.to_pylist()):
-                    number += 1
-                    yield Row(f"{path}: row {number}", values)
+            rows = itertools.chain.from_iterable(batch.to_pylist() for batch in file.iter_batches())
+            for number, values in enumerate(rows, start=1):
+                yield Row(f"{path}: row {number}", values)
     except (OSError, EOFError, zlib.error, arrow.ArrowException) as error:
         raise _unreadable(str(path), error) from error
 

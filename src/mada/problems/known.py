@@ -115,16 +115,11 @@ def data_folder(folder: Path | None) -> Path | None:
     return chosen
 
 
-def find_file(folder: Path, name: str) -> Path | None:
-    """The file of this name, or its gzipped form, or `None`."""
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
-
-
 def local_files(name: str, folder: Path) -> list[Path]:
     """A known set's files in a folder, plain or gzipped; a missing one is an error that names it."""
     found: list[Path] = []
     for file in KNOWN_SETS[name].files:
-        path = find_file(folder, file)
+        path = next((path for path in (folder / file, folder / f"{file}.gz") if path.is_file()), None)
         if path is None:
             remedy = "add it: this set has no version on the Hub that can be read as it is"
             if KNOWN_SETS[name].hub:

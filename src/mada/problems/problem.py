@@ -5,7 +5,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
+from typing import cast
 
 from mada.errors import DataError
 from mada.text import has_lone_surrogate
@@ -17,6 +18,7 @@ WELL_KNOWN_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "source": ("source",),
 }
 """What a column can be, and the names looked for when none is given: in this order, in any case."""
+_MADE_ID = "text-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,7 @@ class Problem:
     source: str
 
     def __post_init__(self) -> None:
-        for name in (one.name for one in fields(self)):
-            value: object = getattr(self, name)
+        for name, value in cast("dict[str, object]", asdict(self)).items():
             if not isinstance(value, str):
                 raise DataError(f"a problem's {name} is {type(value).__name__}; wanted text")
             if not value.strip():
@@ -62,19 +63,8 @@ class Layout:
     """Collects the locations of rows without an answer, which are left out; with None they are errors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A problem that may still need an id (`None`: the row had none)."""
-
-    location: str
-    question: str
-    answer: str
-    id: str | None
-    source: str
-
-
-def read_drafts(rows: Iterable[Row], layout: Layout) -> Iterator[Draft]:
-    """Read rows as problems. The first row settles which columns hold problem and answer."""
+def read_problems(rows: Iterable[Row], layout: Layout) -> Iterator[tuple[str, Problem]]:
+    """Yield problems and where they stand. The first row settles which columns hold problem and answer."""
     columns: dict[str, str] = {}
     for row in rows:
         columns = columns or {role: _find_column(row, role, layout=layout) for role in ("problem", "answer")}
@@ -82,49 +72,49 @@ def read_drafts(rows: Iterable[Row], layout: Layout) -> Iterator[Draft]:
             if column not in row.values:
                 both = " and ".join(repr(name) for name in columns.values())
                 raise DataError(f"{row.location}: {column!r} is missing; every row needs {both} (see docs/recipe.md)")
-        question = _question(row, columns["problem"])
-        answer = row.values[columns["answer"]]
-        if answer is None or (isinstance(answer, str) and not answer.strip()):
-            if layout.skipped is None:
-                raise DataError(
-                    f"{row.location}: {columns['answer']!r} is {'null' if answer is None else 'empty'}; write the "
-                    'answer there, remove the row, or set data.on_missing_answer = "skip" in the recipe '
-                    "(see docs/recipe.md)"
-                )
+        question = _text(row, columns["problem"], str, wanted="the problem as text")
+        if question is None:
+            raise DataError(f"{row.location}: {columns['problem']!r} is empty; write the problem or remove the row")
+        answer = _text(row, columns["answer"], (str, int, float), wanted="the answer as text or a finite number")
+        if answer is None and layout.skipped is not None:
             layout.skipped.append(row.location)
             continue
-        source = row.values.get(layout.columns.get("source") or _well_known_column(row, "source"))
-        yield Draft(
-            row.location,
-            question=question,
-            answer=_answer(row, columns["answer"], form=layout.form),
-            id=_id(row, layout.columns.get("id") or _well_known_column(row, "id")),
-            source=source.strip() if isinstance(source, str) and source.strip() else layout.source,
-        )
+        if answer is None:
+            raise DataError(
+                f"{row.location}: {columns['answer']!r} is empty; write the answer there, remove the row, or set "
+                'data.on_missing_answer = "skip" in the recipe (see docs/recipe.md)'
+            )
+        if isinstance(row.values[columns["answer"]], str):
+            answer = _final_answer(answer, layout.form, where=f"{row.location}: {columns['answer']!r}")
+        name = _text(row, _column(row, "id", layout), (str, int), wanted="the id as text or an integer")
+        if name is None:
+            content = f"{question}\0{answer}".encode(errors="surrogatepass")
+            name = _MADE_ID + hashlib.blake2b(content, digest_size=8).hexdigest()
+        source = row.values.get(_column(row, "source", layout))
+        source = source.strip() if isinstance(source, str) else ""
+        try:
+            yield row.location, Problem(question, answer, name, source or layout.source)
+        except DataError as error:
+            raise DataError(f"{row.location}: {error}") from error
 
 
-def finish_problems(drafts: Iterable[Draft]) -> list[Problem]:
-    """Give every draft its final id; an id that occurs twice is an error."""
+def with_unique_ids(located: Iterable[tuple[str, Problem]]) -> list[Problem]:
+    """Return problems whose ids differ: ids made from the text are numbered, others that occur twice are an error."""
     locations: dict[str, str] = {}
     copies: Counter[str] = Counter()
     problems: list[Problem] = []
-    for draft in drafts:
-        name = draft.id
-        if name is None:
-            content = f"{draft.question}\0{draft.answer}".encode(errors="surrogatepass")
-            name = "text-" + hashlib.blake2b(content, digest_size=8).hexdigest()
-            copies[name] += 1  # rows with one digest are equal, so their order does not matter
-            name = name if copies[name] == 1 else f"{name}-{copies[name]}"
-        if name in locations:
+    for location, problem in located:
+        if problem.id.startswith(_MADE_ID):
+            copies[problem.id] += 1  # rows with one digest are equal, so their order does not matter
+            if copies[problem.id] > 1:
+                problem = replace(problem, id=f"{problem.id}-{copies[problem.id]}")
+        if problem.id in locations:
             raise DataError(
-                f"{draft.location}: the id {shown(name)} was already used at {locations[name]}; "
+                f"{location}: the id {shown(problem.id)} was already used at {locations[problem.id]}; "
                 "give every row its own id, or remove the id column to have ids made from the text"
             )
-        locations[name] = draft.location
-        try:
-            problems.append(Problem(question=draft.question, answer=draft.answer, id=name, source=draft.source))
-        except DataError as error:
-            raise DataError(f"{draft.location}: {error}") from error
+        locations[problem.id] = location
+        problems.append(problem)
     return problems
 
 
@@ -140,70 +130,51 @@ def listed(names: Iterable[object]) -> str:
 
 
 def _find_column(row: Row, role: str, *, layout: Layout) -> str:
-    wanted = layout.columns.get(role)
-    column = wanted if wanted is not None else _well_known_column(row, role)
+    column = _column(row, role, layout)
     if column in row.values:
         return column
-    looked_for = shown(wanted) if wanted is not None else " or ".join(WELL_KNOWN_COLUMNS[role][:3])
+    looked_for = shown(column) if role in layout.columns else " or ".join(WELL_KNOWN_COLUMNS[role][:3])
     raise DataError(
         f"{row.location}: no column for the {role} (looked for {looked_for}); the columns are {listed(row.values)}; "
         f'name it behind the source, {layout.source}{{{role} = "NAME"}} (see docs/recipe.md)'
     )
 
 
-def _well_known_column(row: Row, role: str) -> str:
-    """The row's column that fits best, or the name it should have had."""
+def _column(row: Row, role: str, layout: Layout) -> str:
+    """The column that the layout names, else the row's that fits best, or the name it should have had."""
+    if role in layout.columns:
+        return layout.columns[role]
     by_lower_case = {str(name).lower(): name for name in reversed(list(row.values))}
     found = (by_lower_case[name] for name in WELL_KNOWN_COLUMNS[role] if name in by_lower_case)
     return next(found, WELL_KNOWN_COLUMNS[role][0])
 
 
-def _question(row: Row, column: str) -> str:
-    value = row.values[column]
-    if not isinstance(value, str):
-        raise _wrong_type(row, column, wanted="the problem as text")
-    if not value.strip():
-        raise DataError(f"{row.location}: {column!r} is empty; write the problem there or remove the row")
-    return value.strip()
-
-
-def _answer(row: Row, column: str, *, form: str) -> str:
-    value = row.values[column]
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise _wrong_type(row, column, wanted="the answer as text or a number")
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise DataError(f"{row.location}: {column!r} is {value}; wanted the answer as text or a finite number")
-        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-    if form == "text" and "####" in value:
-        raise DataError(
-            f"{row.location}: {column!r} holds a worked solution with '####' before the answer; "
-            'write {form = "after-hashes"} behind the source (see docs/recipe.md)'
-        )
-    answer = ANSWER_FORMS[form](value)
-    if answer is None:
-        raise DataError(
-            f"{row.location}: {column!r} has no answer in the form {form!r}; got {shown(value)}; "
-            f"correct the row or choose another form behind the source ({', '.join(ANSWER_FORMS)})"
-        )
-    return answer
-
-
-def _id(row: Row, column: str) -> str | None:
+def _text(row: Row, column: str, kinds: type | tuple[type, ...], *, wanted: str) -> str | None:
+    """A value as text; None where there is nothing."""
     value = row.values.get(column)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise _wrong_type(row, column, wanted="the id as text or an integer")
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not is_finite:
+        raise DataError(f"{row.location}: {column!r} is {shown(value)}; wanted {wanted} (see docs/recipe.md)")
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
     return str(value).strip()
 
 
-def _wrong_type(row: Row, column: str, *, wanted: str) -> DataError:
-    value = row.values[column]
-    got = "null" if value is None else f"a {type(value).__name__} ({shown(value)})"
-    return DataError(f"{row.location}: {column!r} is {got}; wanted {wanted} (see docs/recipe.md)")
+def _final_answer(text: str, form: str, *, where: str) -> str:
+    if form == "text" and "####" in text:
+        raise DataError(
+            f"{where} holds a worked solution with '####' before the answer; "
+            'write {form = "after-hashes"} behind the source (see docs/recipe.md)'
+        )
+    answer = ANSWER_FORMS[form](text)
+    if answer is None:
+        raise DataError(
+            f"{where} has no answer in the form {form!r}; got {shown(text)}; "
+            f"correct the row or choose another form behind the source ({', '.join(ANSWER_FORMS)})"
+        )
+    return answer
 
 
 def _after_hashes(text: str) -> str | None:

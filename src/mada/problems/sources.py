@@ -13,8 +13,7 @@ import re
 import sys
 import tomllib
 import traceback
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -26,20 +25,20 @@ from mada.problems.known import DATA_FOLDER_VARIABLE, KNOWN_SETS, data_folder, k
 from mada.problems.problem import (
     ANSWER_FORMS,
     WELL_KNOWN_COLUMNS,
-    Draft,
     Layout,
     Problem,
     Row,
-    finish_problems,
     listed,
-    read_drafts,
+    read_problems,
     shown,
+    with_unique_ids,
 )
 
 HUB_OPTIONS = ("config", "split", "revision")
 OPTIONS = (*WELL_KNOWN_COLUMNS, "form", *HUB_OPTIONS)
 _WITH_OPTIONS = re.compile(r"([^{]*[^{\s])\s*(\{.*\})", re.DOTALL)
 _PLUS = re.compile(r"\s\+\s(?![^{]*\})")
+_Located = tuple[str, Problem]
 _CALLABLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -114,30 +113,45 @@ def load_problems(
     """
     if limit is not None and limit < 1:
         raise DataError(f"the limit is {limit}; wanted at least one problem")
-    sources = [Source(one.name, {**(options or {}), **one.options}) for one in parse_sources(str(source))]
-    drafts = itertools.chain.from_iterable(
-        _drafts(one, folder=Path(folder) if folder is not None else None, limit=limit, skipped=skipped)
-        for one in sources
+    chosen = data_folder(Path(folder) if folder is not None else None)
+    located = itertools.chain.from_iterable(
+        _read(Source(one.name, {**(options or {}), **one.options}), chosen, limit=limit, skipped=skipped)
+        for one in parse_sources(str(source))
     )
-    problems = finish_problems(itertools.islice(drafts, limit))
+    problems = with_unique_ids(itertools.islice(located, limit))
     if not problems:
         raise DataError(f"{source}: holds no problems; wanted at least one row")
     return problems
 
 
-def _drafts(source: Source, *, folder: Path | None, limit: int | None, skipped: list[str] | None) -> Iterator[Draft]:
-    name = known_name(source.name)
-    if name is not None:
-        return _known_drafts(name, source, folder=folder, limit=limit, skipped=skipped)
-    if source.name.startswith("hub:"):
-        hub_name = source.name.removeprefix("hub:")
-        return _hub_drafts(hub_name, source, layout=_layout(hub_name, source, skipped))
-    _refuse_hub_options(source.name, source)
+def _read(source: Source, folder: Path | None, *, limit: int | None, skipped: list[str] | None) -> Iterator[_Located]:
+    name = known_name(source.name) or source.name
+    known = KNOWN_SETS.get(name)
+    if known and known.kind == "built-in":
+        _refuse_options(source, OPTIONS, why="it is generated here")
+        return ((one.id, one) for one in abacus_problems(name, limit=limit))
+    if known and folder is None:
+        if known.hub is None:
+            files = ", ".join(known.files)
+            raise DataError(f"{name}: only known as a local file; set {DATA_FOLDER_VARIABLE} to a folder with {files}")
+        (hub,) = parse_sources(known.hub)
+        source = Source(f"hub:{hub.name}", {**hub.options, **source.options})
+    hub_name = source.name.removeprefix("hub:")
+    columns = {role: source.options[role] for role in WELL_KNOWN_COLUMNS if role in source.options}
+    label = name if known else hub_name if hub_name != source.name else Path(source.name).name
+    layout = Layout(label, columns=columns, form=source.options.get("form", "text"), skipped=skipped)
+    if hub_name != source.name:
+        rows = read_hub_rows(hub_name, **{key: source.options.get(key) for key in HUB_OPTIONS})
+        return read_problems(rows, layout)
+    _refuse_options(source, HUB_OPTIONS, why="they choose within a Hub data set")
+    if known and folder is not None:
+        files = [read_problems(read_rows(path), layout) for path in local_files(name, folder)]
+        located = itertools.chain.from_iterable(files)
+        return iter(sorted(located, key=_number_in_id)) if len(files) > 1 else located
     if is_problem_file(source.name) or os.path.exists(source.name):
-        path = Path(source.name)
-        return read_drafts(read_rows(path), _layout(path.name, source, skipped))
+        return read_problems(read_rows(Path(source.name)), layout)
     if _CALLABLE.fullmatch(source.name):
-        return _callable_drafts(source.name, _layout(source.name, source, skipped))
+        return _read_callable(source.name, replace(layout, source=source.name))
     near = nearest_names(source.name)
     guess = f"did you mean {' or '.join(near)}? " if near else ""
     raise DataError(
@@ -146,49 +160,16 @@ def _drafts(source: Source, *, folder: Path | None, limit: int | None, skipped: 
     )
 
 
-def _layout(name: str, source: Source, skipped: list[str] | None) -> Layout:
-    columns = {role: source.options[role] for role in WELL_KNOWN_COLUMNS if role in source.options}
-    return Layout(name, columns=columns, form=source.options.get("form", "text"), skipped=skipped)
+def _refuse_options(source: Source, names: Iterable[str], *, why: str) -> None:
+    stray = [name for name in names if name in source.options]
+    if stray:
+        raise DataError(f"{source.name}: got {stray[0]}; leave out {', '.join(names)} here: {why}")
 
 
-def _refuse_hub_options(name: str, source: Source) -> None:
-    if set(HUB_OPTIONS) & set(source.options):
-        raise DataError(f"{name}: config, split and revision choose within a Hub data set; leave them out here")
-
-
-def _known_drafts(
-    name: str, source: Source, *, folder: Path | None, limit: int | None, skipped: list[str] | None
-) -> Iterator[Draft]:
-    known = KNOWN_SETS[name]
-    if known.kind == "built-in":
-        _refuse_hub_options(name, source)
-        if source.options:
-            raise DataError(f"{name}: is generated and has no columns; leave out columns and answer form")
-        problems = abacus_problems(name, limit=limit)
-        return (Draft(one.id, one.question, one.answer, one.id, one.source) for one in problems)
-    folder = data_folder(folder)
-    if folder is not None:
-        _refuse_hub_options(f"{name} (read from {folder})", source)
-        layout = _layout(name, source, skipped)
-        parts = [read_drafts(read_rows(path), layout) for path in local_files(name, folder)]
-        drafts = itertools.chain.from_iterable(parts)
-        return iter(sorted(drafts, key=_number_in_id)) if len(parts) > 1 else drafts
-    if known.hub is None:
-        raise DataError(
-            f"{name}: only known as a local file; set {DATA_FOLDER_VARIABLE} to a folder with {', '.join(known.files)}"
-        )
-    (hub,) = parse_sources(known.hub)
-    hub = replace(hub, options={**hub.options, **source.options})
-    return _hub_drafts(hub.name, hub, layout=_layout(name, hub, skipped))
-
-
-def _number_in_id(draft: Draft) -> tuple[int, str]:
-    number = re.search(r"\d+$", draft.id or "")
-    return (int(number[0]) if number else sys.maxsize, draft.id or "")
-
-
-def _hub_drafts(name: str, source: Source, *, layout: Layout) -> Iterator[Draft]:
-    return read_drafts(read_hub_rows(name, **{key: source.options.get(key) for key in HUB_OPTIONS}), layout)
+def _number_in_id(located: _Located) -> tuple[int, str]:
+    name = located[1].id
+    number = re.search(r"\d+$", name)
+    return (int(number[0]) if number and not name.startswith("text-") else sys.maxsize, name)
 
 
 def read_hub_rows(
@@ -200,8 +181,8 @@ def read_hub_rows(
     # `datasets` is slow to import and only partly typed; `Any` stays inside this function.
     library: Any = importlib.import_module("datasets")
     try:
-        with _without_progress_bars(library):
-            found: Any = library.load_dataset(name, config, split=split, revision=revision)
+        library.disable_progress_bars()  # it draws one per split into notebooks and logs
+        found: Any = library.load_dataset(name, config, split=split, revision=revision)
     except Exception as error:  # the loader raises a different type for every layer below it
         reason = (str(error).strip() or "no reason given").splitlines()[0][:200]
         raise DataError(
@@ -219,31 +200,19 @@ def read_hub_rows(
         yield Row(f"{label}: row {number}", values)
 
 
-@contextmanager
-def _without_progress_bars(library: Any) -> Generator[None]:
-    """Keep `datasets` from drawing a bar per split into notebooks and logs."""
-    enabled = not library.are_progress_bars_disabled()
-    library.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if enabled:
-            library.enable_progress_bars()
-
-
 def go_offline() -> None:
     """Use only cached downloads from here on: an unreachable Hub costs half a minute for each name."""
     for module in ("huggingface_hub.constants", "datasets.config"):
         vars(importlib.import_module(module))["HF_HUB_OFFLINE"] = True
 
 
-def _callable_drafts(source: str, layout: Layout) -> Iterator[Draft]:
+def _read_callable(source: str, layout: Layout) -> Iterator[_Located]:
     for number, item in enumerate(_call(source), start=1):
         location = f"{source}: item {number}"
         if isinstance(item, Problem):
-            yield Draft(location, item.question, item.answer, item.id, item.source)
+            yield location, item
         elif isinstance(item, Mapping):
-            yield from read_drafts([Row(location, cast("Mapping[str, object]", item))], layout)
+            yield from read_problems([Row(location, cast("Mapping[str, object]", item))], layout)
         else:
             raise DataError(f"{location}: wanted a Problem or a mapping, got {shown(item)} (see docs/recipe.md)")
 

@@ -53,10 +53,7 @@ class Split:
 
     def ids(self, name: str) -> tuple[str, ...]:
         """The ids of one part."""
-        found = {part.name: part.ids for part in self.parts}
-        if name not in found:
-            raise DataError(f"the split has no part {name!r}; it has {', '.join(found)}")
-        return found[name]
+        return {part.name: part.ids for part in self.parts}[name]
 
     def to_json(self) -> str:
         """The split as a file's text, its digest included."""
@@ -124,11 +121,6 @@ def split_problems(
 def seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
     """Problems in an order that depends on the seed, their texts and ids, not on the order they came in."""
     return sorted(problems, key=lambda problem: (_seeded_digest(text_key(problem.question), seed), problem.id))
-
-
-def count_duplicates(problems: Sequence[Problem]) -> int:
-    """How many rows a split would drop because another row has the same text."""
-    return len(problems) - len({text_key(problem.question) for problem in problems})
 
 
 def _seeded_digest(text: str, seed: int) -> bytes:

@@ -1,7 +1,6 @@
 """`nano/vocabulary.py` and `nano/train.py`: the committed tokenizer is what they make, and what they write loads."""
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -9,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mada.debate.prompts import CUT_OFF, Prompts
 from mada.models.loading import EMBEDDED, load_base
 from mada.seeds import rng
-from train import WINDOW, ExampleBatches, learning_rate
+from train import WINDOW, ExampleBatches
 from training_examples import direct_example
-from vocabulary import ASSISTANT, END, PAD, USER, make_tokenizer, phrases, save_tokenizer
+from vocabulary import ASSISTANT, END, PAD, USER, make_tokenizer, save_tokenizer
 
 SCRIPT = Path(__file__).resolve().parents[3] / "nano" / "train.py"
 COMMITTED = EMBEDDED["mada-nano"]
@@ -35,15 +33,6 @@ def test_the_committed_tokenizer_is_the_one_that_is_made(tokenizer, tmp_path: Pa
         assert json.loads((tmp_path / name).read_text()) == json.loads((COMMITTED / name).read_text())
 
 
-def test_the_prompts_parts_are_tokens(tokenizer) -> None:
-    assert phrases()[0] == Prompts().ask("")
-    assert phrases()[-3:] == [
-        *("Therefore, the final answer is: $\\boxed{", "}$. I hope it is correct"),
-        f" {CUT_OFF}",
-    ]
-    assert [len(tokenizer.encode(phrase).ids) for phrase in phrases()] == [1] * 8
-
-
 def test_a_batch_of_examples_asks_for_the_replies_alone(tokenizer) -> None:
     ids, labels = next(iter(ExampleBatches(direct_example, tokenizer, batch=3, seed=0)))
     random = rng(0, "direct_lesson", 0)
@@ -56,14 +45,6 @@ def test_a_batch_of_examples_asks_for_the_replies_alone(tokenizer) -> None:
         padding = ids.shape[1] - len(prompt) - len(reply)
         assert ids[row].tolist() == prompt + reply + [tokenizer.token_to_id(PAD)] * padding
         assert labels[row].tolist() == [-100] * len(prompt) + reply + [-100] * padding
-
-
-def test_the_learning_rate_rises_and_falls() -> None:
-    rates = [learning_rate(step, steps=100, peak=1.0) for step in range(100)]
-
-    assert rates[:6] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0, 1.0])
-    assert rates[5:] == sorted(rates[5:], reverse=True)
-    assert rates[-1] == pytest.approx(0.02 + 0.49 * (1 + math.cos(math.pi * 94 / 95)))
 
 
 @pytest.mark.slow

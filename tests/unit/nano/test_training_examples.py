@@ -11,7 +11,6 @@ from mada.problems.abacus import LEVELS, Exercise, Step, draw_exercise
 from mada.seeds import rng
 from training_examples import (
     CUT_OFF_SHARE,
-    LEVEL_SHARES,
     LOST_CARRY,
     LOST_CARRY_ELSE,
     SLIP,
@@ -105,13 +104,6 @@ def test_carries_are_lost_more_often_than_not_where_there_is_a_nine(
     assert errors(start, step)[off] == pytest.approx(expected, abs=spread(expected))
 
 
-def test_carelessness_multiplies_mistakes() -> None:
-    expected = 2 * SLIP + (1 - 2 * SLIP) * 2 * LOST_CARRY_ELSE
-
-    assert 1 - errors(47, Step("+", 35), carelessness=2.0)[0] == pytest.approx(expected, abs=spread(expected))
-    assert errors(47, Step("+", 29), carelessness=0.0) == {0: 1.0}
-
-
 def test_a_line_is_taken_over_from_an_equal_left_side_right_or_wrong() -> None:
     peers = [[Line("47 + 38", 500)], [Line("47 + 38", 700), Line("700 - 16", 1)]]
     random, count = rng(0, "taken"), 4000
@@ -171,13 +163,3 @@ def test_debate_examples_ask_as_critics_are_asked() -> None:
     assert counts[3] / 1500 == pytest.approx(0.6 + 0.4 / 6, abs=spread(0.67, 1500))
     assert min(counts[1:]) > 50
     assert cut_off / number == pytest.approx(CUT_OFF_SHARE, abs=spread(CUT_OFF_SHARE, number))
-
-
-def test_a_tenth_of_the_examples_are_long_chains() -> None:
-    random, count = rng(0, "levels"), 2000
-    steps = [len(recalculated(direct_example(random).reply)) for _ in range(count)]
-
-    assert sum(LEVEL_SHARES.values()) == pytest.approx(1)
-    assert LEVEL_SHARES["long"] == 0.1
-    assert set(steps) == set(range(1, 9))
-    assert sum(one >= 6 for one in steps) / count == pytest.approx(0.1, abs=spread(0.1, count))

@@ -11,20 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.problems import Problem, load_problems, remove_copies
+from mada.problems import Problem, load_problems
 from mada.problems.abacus import (
     LARGEST,
     LEVELS,
     PEOPLE,
     SETS,
-    STORIES,
     Exercise,
     Step,
     abacus_problems,
     draw_exercise,
     in_words,
 )
-from mada.seeds import rng
 
 TRAINING = "abacus"
 BENCHMARKS = ("abacus-easy", "abacus-medium", "abacus-hard", "abacus-long")
@@ -140,68 +138,6 @@ def test_every_training_answer_is_right_and_no_chain_is_as_long_as_the_long_ones
     assert min(len(understood(problem.question).steps) for problem in benchmarks["abacus-long"]) == 6
 
 
-def test_levels_differ() -> None:
-    drawn = {
-        name: [draw_exercise(level, rng(0, name, number)) for number in range(400)] for name, level in LEVELS.items()
-    }
-    multiplied = {name: sum(one.steps[0].sign == "*" for one in each) / 400 for name, each in drawn.items()}
-    operands = {
-        name: {one.operand for exercise in each for one in exercise.steps if one.sign != "*"}
-        for name, each in drawn.items()
-    }
-
-    assert {name: (level.steps, level.numbers) for name, level in LEVELS.items()} == {
-        "short": ((2, 3), (10, 99)),
-        "easy": ((2, 3), (2, 50)),
-        "medium": ((3, 4), (10, 99)),
-        "hard": ((4, 5), (10, 99)),
-        "long": ((6, 8), (10, 99)),
-    }
-    assert multiplied["easy"] == 0
-    assert {name: multiplied[name] for name in ("short", "medium", "hard", "long")} == pytest.approx(
-        {"short": 0.2, "medium": 0.2, "hard": 0.5, "long": 0.2}, abs=0.08
-    )
-    assert operands.pop("easy") == set(range(2, 51))
-    assert all(drawn == set(range(10, 100)) for drawn in operands.values())
-
-
-def test_all_forms_and_stories_occur(training: list[Problem]) -> None:
-    forms = {"sum": 0, "instructions": 0, "story": 0}
-    stories: set[int] = set()
-    groups: set[str] = set()
-    said: set[str] = set()
-    for problem in training[:3000]:
-        if SUM.fullmatch(problem.question):
-            forms["sum"] += 1
-            continue
-        opening, *events = [plain(sentence)[0] for sentence in re.findall(r"[^.?]+\.", problem.question)]
-        said.update(events)
-        if opening in OPENINGS:
-            forms["instructions"] += 1
-            continue
-        forms["story"] += 1
-        if opening in GROUPS:
-            groups.add(opening)
-        else:
-            stories.add(STARTS[opening])
-
-    # 3,000 draws with probability 1/4 have a standard deviation of 24.
-    assert forms == pytest.approx({"sum": 750, "instructions": 750, "story": 1500}, abs=100)
-    assert stories == set(range(6)) == set(range(len(STORIES)))
-    assert groups == GROUPS
-    assert said == {*MORE, *FEWER, *INSTRUCTIONS}
-
-
-def test_a_problem_depends_on_its_set_and_number_alone(training: list[Problem]) -> None:
-    shorter = list(abacus_problems(TRAINING, limit=7))
-    later = next(itertools.islice(abacus_problems(TRAINING), 4, None))
-
-    assert training[:7] == shorter
-    assert later == shorter[4]
-    first = {name: next(abacus_problems(name)).question for name in SETS}
-    assert len(set(first.values())) == len(SETS)
-
-
 FIXED = {
     "abacus": (
         "Think of the number 21. Multiply by 2. Then add 15. Subtract 34. Subtract 15. Which number do you get?",
@@ -243,16 +179,6 @@ def test_ids_are_unique_and_benchmarks_hold_no_problem_twice(
     assert len({problem.question for each in benchmarks.values() for problem in each}) == 800
 
 
-def test_copies_of_benchmark_problems_are_found_and_training_holds_none(
-    training: list[Problem], benchmarks: dict[str, list[Problem]]
-) -> None:
-    assert remove_copies(training, benchmarks).dropped == dict.fromkeys(BENCHMARKS, 0)
-    copy = replace(benchmarks["abacus-easy"][0], id="copy", question=benchmarks["abacus-easy"][0].question.upper())
-    cleaned = remove_copies([*training[:5], copy], benchmarks)
-    assert cleaned.dropped == {**dict.fromkeys(BENCHMARKS, 0), "abacus-easy": 1}
-    assert cleaned.kept == tuple(training[:5])
-
-
 def test_the_endless_set_gives_as_many_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [problem.id for problem in itertools.islice(abacus_problems(TRAINING, limit=10**12), 2)] == [
         "abacus/1",
@@ -263,10 +189,3 @@ def test_the_endless_set_gives_as_many_as_are_asked_for(monkeypatch: pytest.Monk
 
     assert [problem.id for problem in more] == [f"abacus/{number}" for number in range(1, 51)]
     assert unlimited == more[:30] == list(abacus_problems(TRAINING, limit=30))
-
-
-def test_a_benchmark_has_two_hundred_problems_whatever_is_asked_for(training: list[Problem]) -> None:
-    assert (len(training), training[-1].id) == (20_000, "abacus/20000")
-    for name in BENCHMARKS:
-        ids = [problem.id for problem in load_problems(name, limit=500)]
-        assert ids == [f"{name}/{number}" for number in range(1, 201)]

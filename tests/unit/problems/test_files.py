@@ -32,8 +32,8 @@ LOCATIONS = {
     "p.jsonl": [":1", ":3"],
     "p.json": [": row 1", ": row 2"],
     "wrapped.json": [": row 1", ": row 2"],
-    "p.csv": [":2", ":4"],
-    "p.tsv": [":2", ":3"],
+    "p.csv": [":2", ":5"],
+    "p.tsv": [":2", ":4"],
     "p.parquet": [": row 1", ": row 2"],
 }
 
@@ -51,13 +51,6 @@ def test_every_format_gives_the_same_rows_with_their_places(name: str, write: Wr
 @pytest.mark.parametrize("name", CONTENTS)
 def test_every_format_can_be_gzipped(name: str, write: Write) -> None:
     path = write(f"{name}.gz", gzip.compress(CONTENTS[name]))
-
-    assert [dict(row.values) for row in read_rows(path)] == ROWS
-
-
-@pytest.mark.parametrize("name", ["p.jsonl", "p.json", "p.csv"])
-def test_a_byte_order_mark_is_skipped(name: str, write: Write) -> None:
-    path = write(name, b"\xef\xbb\xbf" + CONTENTS[name])
 
     assert [dict(row.values) for row in read_rows(path)] == ROWS
 
@@ -91,7 +84,7 @@ def test_a_byte_order_mark_is_skipped(name: str, write: Write) -> None:
         (
             "p.csv",
             "a,b\n1,2\n1,2,3\n",
-            r":3: 3 fields, but the header names 2 \('a', 'b'\); put quotes around",
+            r":3: not as many fields as the header names \('a', 'b'\); put quotes around",
         ),
         ("p.csv", 'a,b\n"x" y,2\n', ":2: not valid CSV .* check the quotes"),
         ("p.csv", 'a,b\n1,"2\n', ":2: not valid CSV"),

@@ -7,12 +7,12 @@ import pytest
 
 from mada.errors import DataError
 from mada.problems import Problem
-from mada.problems.problem import ANSWER_FORMS, Layout, Row, finish_problems, read_drafts, shown
+from mada.problems.problem import ANSWER_FORMS, Layout, Row, read_problems, with_unique_ids
 
 
 def read(*rows: Mapping[str, object], **layout: object) -> list[Problem]:
     located = [Row(f"p.jsonl:{number}", values) for number, values in enumerate(rows, start=1)]
-    return finish_problems(read_drafts(located, Layout("p", **layout)))  # type: ignore[arg-type]
+    return with_unique_ids(read_problems(located, Layout("p", **layout)))  # type: ignore[arg-type]
 
 
 def test_a_problem_is_a_frozen_value_of_four_texts() -> None:
@@ -27,11 +27,6 @@ def test_a_problem_is_a_frozen_value_of_four_texts() -> None:
     with pytest.raises(DataError, match=r"half of a character \('x\\ud800'\)"):
         Problem("x\ud800", "1", "i", "s")
     assert Problem("x𝔸", "1", "i", "s").question == "x𝔸"
-
-
-def test_a_row_becomes_a_problem() -> None:
-    row = {"id": "a/1", "problem": " 1+1? ", "answer": " 2\n", "source": "hand", "level": 3}
-    assert read(row) == [Problem("1+1?", "2", "a/1", "hand")]
 
 
 @pytest.mark.parametrize(
@@ -64,17 +59,17 @@ def test_numbers_are_written_as_text(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"answer": None}, "'answer' is null"),
+        ({"answer": None}, "'answer' is empty"),
         ({"answer": "  "}, "'answer' is empty"),
-        ({"answer": ["1"]}, r"'answer' is a list \(\['1'\]\)"),
-        ({"answer": True}, r"'answer' is a bool \(True\)"),
+        ({"answer": ["1"]}, r"'answer' is \['1'\]"),
+        ({"answer": True}, r"'answer' is True"),
         ({"answer": float("nan")}, "'answer' is nan.* finite"),
         ({"answer": "2 + 2 = 4 #### 4"}, "'####' .*form = .after-hashes"),
-        ({"problem": None}, "'problem' is null"),
+        ({"problem": None}, "'problem' is empty"),
         ({"problem": " "}, "'problem' is empty"),
-        ({"problem": [{"role": "user", "content": "q"}]}, "'problem' is a list"),
+        ({"problem": [{"role": "user", "content": "q"}]}, "'problem' is \\["),
         ({"problem": "\ud800"}, "a problem's question holds half of a character"),
-        ({"id": 1.5}, r"'id' is a float \(1\.5\)"),
+        ({"id": 1.5}, r"'id' is 1\.5"),
         ({"id": "x"}, r"the id 'x' was already used at p\.jsonl:1"),
     ],
 )
@@ -92,12 +87,6 @@ def test_a_missing_column_or_field_names_the_location_and_what_is_there() -> Non
         read({"problem": "q"}, columns={"answer": "key"})
     with pytest.raises(DataError, match="the columns are none"):
         read({})
-
-
-def test_ids_may_be_integers_and_must_differ() -> None:
-    assert [one.id for one in read(*({"id": n, "problem": "q", "answer": "1"} for n in (60, 61)))] == ["60", "61"]
-    with pytest.raises(DataError, match=r"p\.jsonl:2: the id '7' was already used at p\.jsonl:1"):
-        read({"id": "7", "problem": "q", "answer": "1"}, {"id": 7, "problem": "r", "answer": "2"})
 
 
 def test_rows_without_an_id_are_named_by_their_content_whatever_their_order() -> None:
@@ -118,12 +107,6 @@ def test_rows_without_an_answer_are_skipped_where_the_caller_collects_them() -> 
     rows = ({"problem": f"q{number}", "answer": answer} for number, answer in enumerate(("1", "", None)))
     assert [one.answer for one in read(*rows, skipped=skipped)] == ["1"]
     assert skipped == ["p.jsonl:2", "p.jsonl:3"]
-
-
-def test_values_in_messages_are_short_and_cannot_steer_a_terminal() -> None:
-    assert shown("\x1b[31mred") == r"'\x1b[31mred'"
-    assert shown("é") == "'é'"
-    assert len(shown("x" * 500)) == 60
 
 
 @pytest.mark.parametrize(
@@ -149,9 +132,3 @@ def test_values_in_messages_are_short_and_cannot_steer_a_terminal() -> None:
 )
 def test_the_final_answer_is_found_where_the_form_says(form: str, text: str, answer: str | None) -> None:
     assert ANSWER_FORMS[form](text) == answer
-
-
-def test_the_form_is_used_and_its_absence_is_an_error() -> None:
-    assert read({"problem": "q", "answer": "x #### 1,200"}, form="after-hashes")[0].answer == "1200"
-    with pytest.raises(DataError, match=r"p\.jsonl:1: .* form 'last-boxed'; got '7'"):
-        read({"problem": "q", "answer": "7"}, form="last-boxed")
