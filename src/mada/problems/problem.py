@@ -5,7 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import cast
 
 from mada.errors import DataError
@@ -52,22 +52,17 @@ class Row:
     values: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How to read a source's rows. `source` is the name for problems whose row names no source."""
+def read_problems(
+    rows: Iterable[Row], source: str, options: Mapping[str, str], *, skipped: list[str] | None = None
+) -> Iterator[tuple[str, Problem]]:
+    """Yield problems and where they stand. The first row settles which columns hold problem and answer.
 
-    source: str
-    columns: Mapping[str, str] = field(default_factory=dict[str, str])
-    form: str = "text"
-    skipped: list[str] | None = None
-    """Collects the locations of rows without an answer, which are left out; with None they are errors."""
-
-
-def read_problems(rows: Iterable[Row], layout: Layout) -> Iterator[tuple[str, Problem]]:
-    """Yield problems and where they stand. The first row settles which columns hold problem and answer."""
+    `source` is the source of problems whose row names none; `options` name columns and the answer's form. A row without
+    an answer is an error, or is left out and its location added to `skipped`.
+    """
     columns: dict[str, str] = {}
     for row in rows:
-        columns = columns or {role: _find_column(row, role, layout=layout) for role in ("problem", "answer")}
+        columns = columns or {role: _find_column(row, role, source, options) for role in ("problem", "answer")}
         for column in columns.values():
             if column not in row.values:
                 both = " and ".join(repr(name) for name in columns.values())
@@ -76,8 +71,8 @@ def read_problems(rows: Iterable[Row], layout: Layout) -> Iterator[tuple[str, Pr
         if question is None:
             raise DataError(f"{row.location}: {columns['problem']!r} is empty; write the problem or remove the row")
         answer = _text(row, columns["answer"], (str, int, float), wanted="the answer as text or a finite number")
-        if answer is None and layout.skipped is not None:
-            layout.skipped.append(row.location)
+        if answer is None and skipped is not None:
+            skipped.append(row.location)
             continue
         if answer is None:
             raise DataError(
@@ -85,15 +80,15 @@ def read_problems(rows: Iterable[Row], layout: Layout) -> Iterator[tuple[str, Pr
                 'data.on_missing_answer = "skip" in the recipe (see docs/recipe.md)'
             )
         if isinstance(row.values[columns["answer"]], str):
-            answer = _final_answer(answer, layout.form, where=f"{row.location}: {columns['answer']!r}")
-        name = _text(row, _column(row, "id", layout), (str, int), wanted="the id as text or an integer")
+            answer = _final_answer(answer, options.get("form", "text"), where=f"{row.location}: {columns['answer']!r}")
+        name = _text(row, _column(row, "id", options), (str, int), wanted="the id as text or an integer")
         if name is None:
             content = f"{question}\0{answer}".encode(errors="surrogatepass")
             name = _MADE_ID + hashlib.blake2b(content, digest_size=8).hexdigest()
-        source = row.values.get(_column(row, "source", layout))
-        source = source.strip() if isinstance(source, str) else ""
+        named = row.values.get(_column(row, "source", options))
+        named = named.strip() if isinstance(named, str) else ""
         try:
-            yield row.location, Problem(question, answer, name, source or layout.source)
+            yield row.location, Problem(question, answer, name, named or source)
         except DataError as error:
             raise DataError(f"{row.location}: {error}") from error
 
@@ -129,21 +124,21 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(shown(name) for name in names) or "none"
 
 
-def _find_column(row: Row, role: str, *, layout: Layout) -> str:
-    column = _column(row, role, layout)
+def _find_column(row: Row, role: str, source: str, options: Mapping[str, str]) -> str:
+    column = _column(row, role, options)
     if column in row.values:
         return column
-    looked_for = shown(column) if role in layout.columns else " or ".join(WELL_KNOWN_COLUMNS[role][:3])
+    looked_for = shown(column) if role in options else " or ".join(WELL_KNOWN_COLUMNS[role][:3])
     raise DataError(
         f"{row.location}: no column for the {role} (looked for {looked_for}); the columns are {listed(row.values)}; "
-        f'name it behind the source, {layout.source}{{{role} = "NAME"}} (see docs/recipe.md)'
+        f'name it behind the source, {source}{{{role} = "NAME"}} (see docs/recipe.md)'
     )
 
 
-def _column(row: Row, role: str, layout: Layout) -> str:
-    """The column that the layout names, else the row's that fits best, or the name it should have had."""
-    if role in layout.columns:
-        return layout.columns[role]
+def _column(row: Row, role: str, options: Mapping[str, str]) -> str:
+    """The column that the options name, else the row's that fits best, or the name it should have had."""
+    if role in options:
+        return options[role]
     by_lower_case = {str(name).lower(): name for name in reversed(list(row.values))}
     found = (by_lower_case[name] for name in WELL_KNOWN_COLUMNS[role] if name in by_lower_case)
     return next(found, WELL_KNOWN_COLUMNS[role][0])

@@ -13,8 +13,9 @@ import re
 import sys
 import tomllib
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +26,6 @@ from mada.problems.known import DATA_FOLDER_VARIABLE, KNOWN_SETS, data_folder, k
 from mada.problems.problem import (
     ANSWER_FORMS,
     WELL_KNOWN_COLUMNS,
-    Layout,
     Problem,
     Row,
     listed,
@@ -137,21 +137,20 @@ def _read(source: Source, folder: Path | None, *, limit: int | None, skipped: li
         (hub,) = parse_sources(known.hub)
         source = Source(f"hub:{hub.name}", {**hub.options, **source.options})
     hub_name = source.name.removeprefix("hub:")
-    columns = {role: source.options[role] for role in WELL_KNOWN_COLUMNS if role in source.options}
     label = name if known else hub_name if hub_name != source.name else Path(source.name).name
-    layout = Layout(label, columns=columns, form=source.options.get("form", "text"), skipped=skipped)
+    read = partial(read_problems, source=label, options=source.options, skipped=skipped)
     if hub_name != source.name:
         rows = read_hub_rows(hub_name, **{key: source.options.get(key) for key in HUB_OPTIONS})
-        return read_problems(rows, layout)
+        return read(rows)
     _refuse_options(source, HUB_OPTIONS, why="they choose within a Hub data set")
     if known and folder is not None:
-        files = [read_problems(read_rows(path), layout) for path in local_files(name, folder)]
+        files = [read(read_rows(path)) for path in local_files(name, folder)]
         located = itertools.chain.from_iterable(files)
         return iter(sorted(located, key=_number_in_id)) if len(files) > 1 else located
     if is_problem_file(source.name) or os.path.exists(source.name):
-        return read_problems(read_rows(Path(source.name)), layout)
+        return read(read_rows(Path(source.name)))
     if _CALLABLE.fullmatch(source.name):
-        return _read_callable(source.name, replace(layout, source=source.name))
+        return _read_callable(source.name, partial(read, source=source.name))
     near = nearest_names(source.name)
     guess = f"did you mean {' or '.join(near)}? " if near else ""
     raise DataError(
@@ -206,13 +205,13 @@ def go_offline() -> None:
         vars(importlib.import_module(module))["HF_HUB_OFFLINE"] = True
 
 
-def _read_callable(source: str, layout: Layout) -> Iterator[_Located]:
+def _read_callable(source: str, read: Callable[[list[Row]], Iterator[_Located]]) -> Iterator[_Located]:
     for number, item in enumerate(_call(source), start=1):
         location = f"{source}: item {number}"
         if isinstance(item, Problem):
             yield location, item
         elif isinstance(item, Mapping):
-            yield from read_problems([Row(location, cast("Mapping[str, object]", item))], layout)
+            yield from read([Row(location, cast("Mapping[str, object]", item))])
         else:
             raise DataError(f"{location}: wanted a Problem or a mapping, got {shown(item)} (see docs/recipe.md)")
 

@@ -7,12 +7,12 @@ import pytest
 
 from mada.errors import DataError
 from mada.problems import Problem
-from mada.problems.problem import ANSWER_FORMS, Layout, Row, read_problems, with_unique_ids
+from mada.problems.problem import ANSWER_FORMS, Row, read_problems, with_unique_ids
 
 
-def read(*rows: Mapping[str, object], **layout: object) -> list[Problem]:
+def read(*rows: Mapping[str, object], skipped: list[str] | None = None, **options: str) -> list[Problem]:
     located = [Row(f"p.jsonl:{number}", values) for number, values in enumerate(rows, start=1)]
-    return with_unique_ids(read_problems(located, Layout("p", **layout)))  # type: ignore[arg-type]
+    return with_unique_ids(read_problems(located, "p", options, skipped=skipped))
 
 
 def test_a_problem_is_a_frozen_value_of_four_texts() -> None:
@@ -41,7 +41,7 @@ def test_well_known_column_names_are_found_in_any_case(names: tuple[str, str]) -
 def test_problem_is_preferred_to_question_and_a_mapping_to_both() -> None:
     row = {"question": "second", "problem": "first", "text": "third", "answer": "1", "key": "k", "from": "there"}
     assert read(row)[0].question == "first"
-    (mapped,) = read(row, columns={"problem": "text", "id": "key", "source": "from"})
+    (mapped,) = read(row, problem="text", id="key", source="from")
     assert mapped == Problem("third", "1", "k", "there")
 
 
@@ -84,7 +84,7 @@ def test_a_missing_column_or_field_names_the_location_and_what_is_there() -> Non
     with pytest.raises(DataError, match=r"question or prompt.* 'body', 'answer'; .* p\{problem = \"NAME\"\}"):
         read({"body": "q", "answer": "1"})
     with pytest.raises(DataError, match=r"answer \(looked for 'key'\); the columns are 'problem'"):
-        read({"problem": "q"}, columns={"answer": "key"})
+        read({"problem": "q"}, answer="key")
     with pytest.raises(DataError, match="the columns are none"):
         read({})
 
