@@ -23,7 +23,7 @@ from typing import Literal, Protocol
 
 from mada.atomic import replace_bytes
 from mada.errors import RunError
-from mada.models.engines import Completion, Engine, Sampling, Stop
+from mada.models.engines import Completion, Engine, Live, Sampling, Stop, fill
 from mada.runs import Records, Run, StoredRecords
 from mada.runs.jsonl import is_json
 
@@ -88,12 +88,26 @@ class CachingEngine:
         self._requests: dict[SampleKey, _Request] = {}
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
         """Return `n` completions, sampled now, being sampled for somebody else, or sampled before.
 
-        A request that failed is not remembered. One that all its callers gave up is given up.
+        A request that failed is not remembered. One that all its callers gave up is given up. Readers of `live` see
+        completions when they are whole.
         """
+        completions = await self._shared(agent, prompt_ids, sampling, n)
+        fill(live, completions)
+        return completions
+
+    async def _shared(
+        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, n: int
+    ) -> list[Completion]:
         self.asked += n
         key = SampleKey(agent, tuple(prompt_ids), sampling, n)
         request = self._requests.get(key)

@@ -4,20 +4,24 @@ from mada.models.engines.engine import (
     Completion,
     Engine,
     EngineStatistics,
+    Live,
     PacedEngine,
     Sampling,
     ScriptedEngine,
     ScriptedRequest,
     Stop,
+    fill,
 )
 
 __all__ = [
     "Completion",
     "Engine",
     "EngineStatistics",
+    "Live",
     "PacedEngine",
     "Sampling",
     "ScriptedEngine",
     "ScriptedRequest",
     "Stop",
+    "fill",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from threading import Thread
 from typing import TypeVar
 
-from mada.models.engines.engine import Completion, EngineStatistics, PacedEngine, Sampling
+from mada.models.engines.engine import Completion, EngineStatistics, Live, PacedEngine, Sampling
 
 T = TypeVar("T")
 
@@ -37,10 +37,16 @@ class BackgroundEngine:
         return self._engine.statistics
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
         """Return `n` completions of a prompt by an agent, or by the bare base for `None`."""
-        return await self._forward(self._engine.sample(agent, prompt_ids, sampling, n=n))
+        return await self._forward(self._engine.sample(agent, prompt_ids, sampling, n=n, live=live))
 
     async def sleep(self) -> None:
         """Free memory until `wake_up`."""

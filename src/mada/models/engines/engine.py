@@ -55,6 +55,14 @@ class Completion:
 
 
 @dataclass(slots=True)
+class Live:
+    """What an engine has sampled of one completion so far; it grows while the engine works."""
+
+    token_ids: list[int] = field(default_factory=list[int])
+    log_probs: list[float] = field(default_factory=list[float])
+
+
+@dataclass(slots=True)
 class EngineStatistics:
     """What an engine has done so far, for throughput and batch occupancy."""
 
@@ -76,10 +84,17 @@ class Engine(Protocol):
     """Samples completions for many callers at once; concurrent calls are batched."""
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
         """Return `n` completions of a prompt by an agent, or by the bare base for `None`.
 
+        `live`, one for each completion, gets tokens as they are sampled, for readers that do not wait for the end.
         Cancelling the call removes its rows from the batch.
         """
         ...
@@ -109,6 +124,13 @@ class PacedEngine(Engine, Protocol):
     def statistics(self) -> EngineStatistics:
         """What was done so far."""
         ...
+
+
+def fill(live: Sequence[Live] | None, completions: Sequence[Completion]) -> None:
+    """Give readers whole completions at once, where an engine has nothing earlier to give."""
+    for one, completion in zip(live or (), completions, strict=live is not None):
+        one.token_ids += completion.token_ids
+        one.log_probs += completion.log_probs
 
 
 def check_request(
@@ -156,12 +178,20 @@ class ScriptedEngine:
         self.requests: list[ScriptedRequest] = []
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
         """Call the script `n` times."""
         requests = [ScriptedRequest(agent, tuple(prompt_ids), sampling, index) for index in range(n)]
         self.requests += requests
-        return list(await asyncio.gather(*(self._complete(request) for request in requests)))
+        completions = list(await asyncio.gather(*(self._complete(request) for request in requests)))
+        fill(live, completions)
+        return completions
 
     async def sleep(self) -> None:
         """Do nothing."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from openai import APIStatusError
 
 from mada.errors import EngineError, UnansweredError
-from mada.models.engines.engine import Completion, EngineStatistics, Sampling, check_request
+from mada.models.engines.engine import Completion, EngineStatistics, Live, Sampling, check_request, fill
 from mada.models.engines.openai_client import Backoff, RetryableError, ServerClient
 from mada.models.engines.openai_protocol import (
     EXTENSIONS,
@@ -137,7 +137,13 @@ class OpenAIEngine:
             )
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
         """Return `n` completions of a prompt by an agent, or by the bare base for `None`.
 
@@ -154,7 +160,9 @@ class OpenAIEngine:
         task = asyncio.ensure_future(self._sample(self.models[agent], tuple(prompt_ids), sampling, n))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await task
+        completions = await task
+        fill(live, completions)
+        return completions
 
     async def sleep(self) -> None:
         """Do nothing: a server keeps its memory."""

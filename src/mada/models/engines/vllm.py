@@ -21,7 +21,7 @@ import torch
 from mada.concurrency import gather_or_cancel
 from mada.errors import AdapterError, EngineError
 from mada.models.adapters import AdapterStack, read_lora, save_adapter
-from mada.models.engines.engine import Completion, EngineStatistics, Sampling, check_request
+from mada.models.engines.engine import Completion, EngineStatistics, Live, Sampling, check_request
 from mada.models.engines.vllm_backend import AdapterVersion, VllmBackend, VllmSettings, memory_share
 from mada.models.loading import DTYPES, resolve_model
 from mada.models.memory import GIB
@@ -156,7 +156,13 @@ class VllmEngine:
         return self._statistics
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
         """Return `n` completions of a prompt by an agent, or by the bare base for `None`."""
         self._check_open()
@@ -169,7 +175,7 @@ class VllmEngine:
             hint = f"the agents are {agents}" if agents else "start it with a stack or adapters"
             raise AdapterError(f"there is no agent {agent!r} in this engine; {hint}")
         # A task, so that `close` can cancel it; a caller that is cancelled cancels it too.
-        task = asyncio.ensure_future(self._sample(agent, prompt, sampling, n))
+        task = asyncio.ensure_future(self._sample(agent, prompt, sampling, live or [None] * n))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await task
@@ -212,14 +218,18 @@ class VllmEngine:
             if self._files is not None:
                 self._files.close()
 
-    async def _sample(self, agent: str | None, prompt: tuple[int, ...], sampling: Sampling, n: int) -> list[Completion]:
+    async def _sample(
+        self, agent: str | None, prompt: tuple[int, ...], sampling: Sampling, live: Sequence[Live | None]
+    ) -> list[Completion]:
         await self._awake.wait()
         version = None if agent is None else self._current[agent]
         self._count_time()
         self._users[version] += 1
         self._idle.clear()
         try:
-            return await gather_or_cancel([self._complete(version, prompt, sampling, index) for index in range(n)])
+            return await gather_or_cancel(
+                [self._complete(version, prompt, sampling, index, one) for index, one in enumerate(live)]
+            )
         finally:
             self._count_time()
             self._users[version] -= 1
@@ -228,11 +238,16 @@ class VllmEngine:
             await self._unload_unused()
 
     async def _complete(
-        self, version: AdapterVersion | None, prompt: tuple[int, ...], sampling: Sampling, index: int
+        self,
+        version: AdapterVersion | None,
+        prompt: tuple[int, ...],
+        sampling: Sampling,
+        index: int,
+        live: Live | None,
     ) -> Completion:
         limit = min(sampling.max_tokens, self._context - len(prompt))
         seed = seed_for(sampling.seed, "vllm", index)
-        output = await self._backend.generate(prompt, sampling, seed=seed, limit=limit, version=version)
+        output = await self._backend.generate(prompt, sampling, seed=seed, limit=limit, version=version, live=live)
         if output.finish_reason not in ("stop", "length"):
             raise EngineError(f"vLLM ended a request with {output.finish_reason!r}, not at a stop token or its length")
         self._statistics.prompt_tokens += output.prompt_tokens

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Self, TypeVar
 
 from mada.errors import EngineError
-from mada.models.engines.engine import Sampling
+from mada.models.engines.engine import Live, Sampling
 from mada.models.memory import GIB
 
 T = TypeVar("T")
@@ -132,7 +132,14 @@ class VllmBackend:
         return self._engine.model_config.get_vocab_size()
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, *, seed: int, limit: int, version: AdapterVersion | None
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        seed: int,
+        limit: int,
+        version: AdapterVersion | None,
+        live: Live | None = None,
     ) -> VllmOutput:
         """Sample one completion; being cancelled takes it out of the batch (`AsyncLLM.generate` sees to that)."""
         # The form that vLLM's own renderer makes; raw prompts are on their way out (v1/engine/input_processor.py).
@@ -141,15 +148,23 @@ class VllmBackend:
         request = f"mada-{next(self._requests)}"
         lora = None if version is None else self._lora_request(version)
         try:
-            params = self._vllm.SamplingParams(**arguments, output_kind=self._vllm.RequestOutputKind.FINAL_ONLY)
-            outputs = [output async for output in self._engine.generate(prompt, params, request, lora_request=lora)]
+            # Only a reader of what is sampled so far is worth a message for every token.
+            kinds = self._vllm.RequestOutputKind
+            params = self._vllm.SamplingParams(
+                **arguments, output_kind=kinds.FINAL_ONLY if live is None else kinds.CUMULATIVE
+            )
+            output = None
+            async for output in self._engine.generate(prompt, params, request, lora_request=lora):
+                if live is not None:
+                    so_far = _output(output)
+                    live.token_ids[:], live.log_probs[:] = so_far.token_ids, so_far.log_probs
         except self._vllm.EngineDeadError as error:
             raise _died() from error
         except (self._vllm.EngineGenerateError, ValueError) as error:
             raise EngineError(f"vLLM refuses a request: {error.__cause__ or error}") from error
-        if not outputs:
+        if output is None:
             raise _died()
-        return _output(outputs[-1])
+        return _output(output)
 
     async def load(self, version: AdapterVersion) -> None:
         """Load an adapter onto the GPU."""

@@ -41,7 +41,7 @@ class FakeBackend:
         self.cancelled = 0
         self.asked = []
 
-    async def generate(self, prompt_ids, sampling, *, seed, limit, version):
+    async def generate(self, prompt_ids, sampling, *, seed, limit, version, live):
         self.asked.append((version.name if version else None, tuple(prompt_ids), seed, limit))
         if version is not None:
             assert self.loaded[version.number].folder.is_dir(), "vLLM may want to read it again"

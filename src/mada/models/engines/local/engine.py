@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from mada.errors import EngineError
 from mada.models.adapters import AdapterStack
-from mada.models.engines.engine import Completion, EngineStatistics, Sampling, check_request
+from mada.models.engines.engine import Completion, EngineStatistics, Live, Sampling, check_request
 from mada.models.engines.local.batch import Batch, SampledTokens
 from mada.models.engines.local.network import PromptBatch
 from mada.models.engines.local.requests import Request, RequestQueue, Row
@@ -73,10 +73,16 @@ class LocalEngine:
         return self._limits.context
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
         """Return `n` completions of a prompt by an agent, or by the bare base for `None`."""
-        request = self._request(agent, prompt_ids, sampling, n)
+        request = self._request(agent, prompt_ids, sampling, n, live)
         self._queue.append(request)
         # A task belongs to one event loop; after `asyncio.run` has ended, the next loop needs its own.
         if self._task is None or self._task.done() or self._task.get_loop() is not request.result.get_loop():
@@ -86,6 +92,11 @@ class LocalEngine:
         except asyncio.CancelledError:
             self._has_cancelled = True
             raise
+
+    @property
+    def rows_in_use(self) -> int:
+        """How many rows are being sampled now."""
+        return len(self._rows)
 
     async def sleep(self) -> None:
         """Keep everything: the cache is small beside what a learner needs, and CUDA graphs refer to it."""
@@ -101,7 +112,14 @@ class LocalEngine:
         if self._task is not None and not self._task.done():
             await self._task
 
-    def _request(self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, n: int) -> Request:
+    def _request(
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        n: int,
+        live: Sequence[Live] | None,
+    ) -> Request:
         prompt = tuple(prompt_ids)
         check_request(prompt, n, vocabulary=self._vocabulary, context=self.context)
         if agent is not None and self._stack is None:
@@ -111,7 +129,7 @@ class LocalEngine:
         limit = min(sampling.max_tokens, self.context - len(prompt))
         # The version now: if the adapter changes before the last token, the completion counts as the older version's.
         version = self._stack.version(agent) if self._stack and agent is not None else None
-        return Request(index, prompt, sampling, n, limit, result, version)
+        return Request(index, prompt, sampling, n, limit, result, version, live or ())
 
     def _requests(self) -> set[Request]:
         return {*self._queue, *(row.request for row in self._rows)}

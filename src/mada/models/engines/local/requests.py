@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from mada.models.engines.engine import Completion, Sampling
+from mada.models.engines.engine import Completion, Live, Sampling
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +22,7 @@ class Request:
     """Most tokens of a completion: the caller's limit, or what the context leaves."""
     result: asyncio.Future[list[Completion]]
     adapter_version: int | None = None
+    live: Sequence[Live] = ()
     started: int = 0
     """Completions that have or had a row."""
     finished: dict[int, Completion] = field(default_factory=dict[int, Completion])
@@ -48,8 +49,7 @@ class Row:
     index: int
     """The completion's index in its request."""
     slot: int
-    token_ids: list[int] = field(default_factory=list[int])
-    log_probs: list[float] = field(default_factory=list[float])
+    live: Live = field(init=False)
     done: bool = False
     length: int = field(init=False)
     """Tokens of the row so far, prompt included."""
@@ -59,21 +59,22 @@ class Row:
 
     def __post_init__(self) -> None:
         sampling = self.request.sampling
+        self.live = self.request.live[self.index] if self.request.live else Live()
         self.length = len(self.request.prompt_ids)
         self.max_length = self.length + self.request.limit
         self.filtered = sampling.top_p < 1 or sampling.top_k is not None
 
     def append(self, token: int, log_prob: float) -> Completion | None:
         """Append a token; return the completion if this ended it."""
-        self.token_ids.append(token)
-        self.log_probs.append(log_prob)
+        self.live.token_ids.append(token)
+        self.live.log_probs.append(log_prob)
         self.length += 1
         ended = token in self.request.sampling.stop_tokens
         if not ended and self.length < self.max_length:
             return None
         self.done = True
         stop = "end" if ended else "length"
-        return Completion(tuple(self.token_ids), tuple(self.log_probs), stop, self.request.adapter_version)
+        return Completion(tuple(self.live.token_ids), tuple(self.live.log_probs), stop, self.request.adapter_version)
 
 
 class RequestQueue:
