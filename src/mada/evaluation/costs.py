@@ -7,11 +7,9 @@ compares systems of one evaluation and does not predict how fast a system answer
 measured times.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mada.debate.transcript import Role
 from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.sample_cache import SampleCounts
@@ -20,6 +18,7 @@ from mada.runs import Records
 USAGE = "effort"
 """The name of the records in a run."""
 SECONDS = 2.0
+SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +37,23 @@ class Usage:
     prompt_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class EngineUsage:
-    """What engines have done since they started."""
-
-    device: str
-    accelerators: int
-    busy: float
-    completions: int
-    generated_tokens: int
-    prompt_tokens: int
-
-
 class UsageMeter:
     """Records usage while engines work; call `record` whenever something is finished.
 
-    A kill loses the stretch in progress, at most `SECONDS` long.
+    `read` returns all that was used so far, its seconds counted from any moment. A kill loses the stretch in progress,
+    at most `SECONDS` long.
     """
 
-    def __init__(self, records: Records[Usage], read: Callable[[], EngineUsage]) -> None:
+    def __init__(self, records: Records[Usage], read: Callable[[], Usage]) -> None:
         self._records, self._read = records, read
-        self._since, self._last = time.monotonic(), read()
+        self._last = read()
 
     def record(self, *, now: bool = False) -> None:
         """Record the stretch since the last record, if it is long enough or `now`."""
-        seconds = time.monotonic() - self._since
+        current, last = self._read(), self._last
+        seconds = current.seconds - last.seconds
         if seconds < SECONDS and not now:
             return
-        current, last = self._read(), self._last
         self._records.append(
             Usage(
                 seconds=round(seconds, 3),
@@ -77,36 +65,23 @@ class UsageMeter:
                 prompt_tokens=current.prompt_tokens - last.prompt_tokens,
             )
         )
-        self._since, self._last = time.monotonic(), current
-
-
-SECONDS_PER_HOUR = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class RoundCost:
-    """What a round takes per question: generators speak in round 1, critics from round 2 on."""
-
-    number: int
-    role: Role
-    calls: float
-    generated_tokens: float
-    prompt_tokens: float
+        self._last = current
 
 
 @dataclass(frozen=True, slots=True)
 class SystemCost:
     """What a system costs per question, on average over seeds and benchmarks as all averages are.
 
-    Counted: calls and tokens, those of a family as the mean of its members'. `tokens_per_right_answer` are generated
-    tokens by right verdicts, None where nothing is right. `parameters` are those that training changed.
+    Counted: calls and tokens, those of a family as the mean of its members'; `round_tokens` are generated tokens round
+    by round. `tokens_per_right_answer` are generated tokens by right verdicts, None where nothing is right.
+    `parameters` are those that training changed.
 
     Attributed, not measured: `seconds`, `accelerator_seconds` and `money`, by the system's share of tokens (see above).
     They are None without a record of what the evaluation took; `accelerator_seconds` also where no accelerator worked,
     and `money` without a price.
     """
 
-    rounds: tuple[RoundCost, ...]
+    round_tokens: tuple[float, ...]
     calls: float
     generated_tokens: float
     prompt_tokens: float
@@ -150,26 +125,29 @@ class EvaluationCost:
 
 
 def system_cost(
-    grid: Grid,
-    system: PlannedSystem,
-    *,
-    usage: Sequence[Usage] = (),
-    price_per_hour: float | None = None,
+    grid: Grid, system: PlannedSystem, *, usage: Sequence[Usage] = (), price_per_hour: float | None = None
 ) -> SystemCost:
     """Return what a system costs; the price is that of one accelerator, or of the machine while the CPU computed."""
-    rounds = _round_costs(grid, system)
-    generated = sum(one.generated_tokens for one in rounds)
+    # In a family, a round that a member does not have costs that member nothing.
+    rounds = grid.averages(system, lambda score: dict(enumerate(map(sum, score.tokens))))
+    generated = sum(rounds.values())
     accuracy = grid.average(system, MEASURES["verdict"])
+    sampled = sum(one.generated_tokens for one in usage)
+
+    def charged(total: float | None) -> float | None:
+        """Charge the system's tokens with their share of what all sampled tokens took."""
+        return total / sampled * generated if total is not None and sampled else None
+
     return SystemCost(
-        rounds=rounds,
-        calls=sum(one.calls for one in rounds),
+        round_tokens=tuple(rounds[number] for number in sorted(rounds)),
+        calls=grid.average(system, lambda score: score.calls),
         generated_tokens=generated,
-        prompt_tokens=sum(one.prompt_tokens for one in rounds),
+        prompt_tokens=grid.average(system, lambda score: score.prompt_tokens),
         tokens_per_right_answer=generated / accuracy if accuracy else None,
         parameters=system.parameters,
-        seconds=_charged(sum(one.seconds for one in usage), generated, usage=usage),
-        accelerator_seconds=_charged(_accelerator_seconds(usage), generated, usage=usage),
-        money=_charged(_money(usage, price_per_hour), generated, usage=usage),
+        seconds=charged(sum(one.seconds for one in usage)),
+        accelerator_seconds=charged(_accelerator_seconds(usage)),
+        money=charged(_money(usage, price_per_hour)),
     )
 
 
@@ -196,23 +174,6 @@ def evaluation_cost(
         tokens_per_second=timed / seconds if seconds else None,
         money=_money(usage, price_per_hour),
     )
-
-
-def _round_costs(grid: Grid, system: PlannedSystem) -> tuple[RoundCost, ...]:
-    """Return the costs of every round; in a family, a round that a member does not have costs that member nothing."""
-    calls = grid.averages(system, lambda score: dict(enumerate(map(len, score.tokens), start=1)))
-    generated = grid.averages(system, lambda score: dict(enumerate(map(sum, score.tokens), start=1)))
-    prompts = grid.averages(system, lambda score: dict(enumerate(map(sum, score.prompts), start=1)))
-    return tuple(
-        RoundCost(number, "generator" if number == 1 else "critic", calls[number], generated[number], prompts[number])
-        for number in sorted(calls)
-    )
-
-
-def _charged(total: float | None, tokens: float, *, usage: Sequence[Usage]) -> float | None:
-    """Charge so many tokens with their share of what all sampled tokens took."""
-    sampled = sum(one.generated_tokens for one in usage)
-    return total / sampled * tokens if total is not None and sampled else None
 
 
 def _accelerator_seconds(usage: Sequence[Usage]) -> float | None:

@@ -11,6 +11,9 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Literal, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mada.errors import EvaluationError
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Score, Transcript
@@ -65,8 +68,6 @@ class Grid:
     problems: Mapping[str, tuple[str, ...]]
     """The problems of each benchmark in sorted order; benchmarks in the order of the table."""
     seeds: tuple[int, ...]
-    _rows: Mapping[tuple[str, str, int], tuple[Score, ...]]
-    """The scores by system, benchmark and seed, in the order of the problems: every average reads complete rows."""
 
     @classmethod
     def of(cls, scores: Iterable[Score], plan: EvaluationPlan) -> Self:
@@ -79,13 +80,7 @@ class Grid:
         seeds = tuple(sorted({score.seed for score in by_key.values()}))
         sorted_problems = {benchmark: tuple(sorted(problems[benchmark])) for benchmark in order}
         _refuse_gaps(by_key, plan, sorted_problems, seeds)
-        rows = {
-            (system.name, benchmark, seed): tuple(by_key[system.name, benchmark, seed, one] for one in names)
-            for system in plan.evaluated_systems
-            for benchmark, names in sorted_problems.items()
-            for seed in seeds
-        }
-        return cls(plan, by_key, sorted_problems, seeds, rows)
+        return cls(plan, by_key, sorted_problems, seeds)
 
     @classmethod
     def of_finished(cls, scores: Iterable[Score], plan: EvaluationPlan) -> "tuple[Self | None, Omitted]":
@@ -128,16 +123,17 @@ class Grid:
         for benchmark in self.problems:
             yield from self._scores_on(system, benchmark)
 
-    def values(self, system: PlannedSystem, value: Value) -> dict[str, list[list[float]]]:
-        """Return a system's values as a table per benchmark, a row per problem and a column per seed.
+    def values(self, system: PlannedSystem, value: Value) -> dict[str, NDArray[np.float64]]:
+        """Return a system's values as an array per benchmark, a row per problem and a column per seed.
 
-        Tables of two systems have the same rows and columns, so they can be compared question by question.
+        Arrays of two systems have the same rows and columns, so they can be compared question by question.
         """
-        tables: dict[str, list[list[float]]] = {}
-        for benchmark in self.problems:
-            columns = [self._values_of_seed(system, benchmark, seed, value=value) for seed in self.seeds]
-            tables[benchmark] = [list(row) for row in zip(*columns, strict=True)]
-        return tables
+        return {
+            benchmark: np.array(
+                [self._values_of_seed(system, benchmark, seed, value=value) for seed in self.seeds], dtype=np.float64
+            ).T
+            for benchmark in self.problems
+        }
 
     def mean(self, system: PlannedSystem, benchmark: str, seed: int, *, value: Value) -> float:
         """Return the mean over a benchmark's problems with one seed."""
@@ -172,15 +168,18 @@ class Grid:
 
     def _values_of_seed(self, system: PlannedSystem, benchmark: str, seed: int, *, value: Value) -> list[float]:
         """Return the values of a benchmark's problems with one seed; of a family, the means over its members."""
-        rows = [self._rows[name, benchmark, seed] for name in self.plan.members_of(system)]
+        rows = [self._row(name, benchmark, seed) for name in self.plan.members_of(system)]
         if len(rows) == 1:
             return [value(score) for score in rows[0]]
         return [fmean(map(value, scores)) for scores in zip(*rows, strict=True)]
 
+    def _row(self, name: str, benchmark: str, seed: int) -> list[Score]:
+        return [self.scores[name, benchmark, seed, problem] for problem in self.problems[benchmark]]
+
     def _scores_on(self, system: PlannedSystem, benchmark: str) -> Iterator[Score]:
         for name in self.plan.members_of(system):
             for seed in self.seeds:
-                yield from self._rows[name, benchmark, seed]
+                yield from self._row(name, benchmark, seed)
 
 
 def _refuse_gaps(

@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from mada.atomic import replace_bytes
 from mada.errors import RunError
@@ -27,65 +27,26 @@ from mada.models.engines import Completion, Engine, Live, Sampling, Stop, fill
 from mada.runs import Records, Run, StoredRecords
 from mada.runs.jsonl import is_json
 
+SAMPLES = "samples"
+"""The name of the records in a run."""
+_KEY = re.compile(rb'"key": ?"([0-9a-f]{64})"')
+_SAMPLING = tuple(field.name for field in fields(Sampling))
+_LENGTH = re.compile(rb'"length": ?(\d+)')
 
-@dataclass(frozen=True, slots=True)
-class SampleKey:
-    """Everything that an engine's answer depends on."""
-
-    agent: str | None
-    prompt_ids: tuple[int, ...]
-    sampling: Sampling
-    n: int
-
-
-class SampleCache(Protocol):
-    """Where completions are stored."""
-
-    def get(self, key: SampleKey) -> list[Completion] | None:
-        """Return the completions of a key, or None."""
-        ...
-
-    def put(self, key: SampleKey, completions: Sequence[Completion]) -> None:
-        """Store the completions of a key."""
-        ...
-
-
-class InMemoryCache:
-    """Completions in a dictionary."""
-
-    def __init__(self) -> None:
-        self._completions: dict[SampleKey, list[Completion]] = {}
-
-    def get(self, key: SampleKey) -> list[Completion] | None:
-        """Return the completions of a key, or None."""
-        return self._completions.get(key)
-
-    def put(self, key: SampleKey, completions: Sequence[Completion]) -> None:
-        """Store the completions of a key."""
-        self._completions[key] = list(completions)
-
-
-@dataclass(slots=True)
-class _Request:
-    """A request on its way, and how many callers wait for it."""
-
-    task: asyncio.Task[list[Completion]]
-    waiting: int = 0
+_log = logging.getLogger(__name__)
 
 
 class CachingEngine:
     """An engine that passes each distinct request on once, whoever asks and whenever.
 
-    `cache` holds what was sampled; by default it is this process's own, so it grows for as long as the engine lives.
-    `asked` counts the completions that callers wanted, `sampled` those that the engine below had to make.
+    `fingerprints` tell the weights behind each agent from all others. `sampled` counts the completions that the engine
+    below had to make.
     """
 
-    def __init__(self, engine: Engine, cache: SampleCache | None = None) -> None:
-        self.asked = 0
+    def __init__(self, engine: Engine, store: "SampleStore", fingerprints: Mapping[str | None, str]) -> None:
         self.sampled = 0
-        self._engine = engine
-        self._cache = InMemoryCache() if cache is None else cache
-        self._requests: dict[SampleKey, _Request] = {}
+        self._engine, self._store, self._fingerprints = engine, store, fingerprints
+        self._tasks: dict[tuple[str, ...], asyncio.Task[list[Completion]]] = {}
 
     async def sample(
         self,
@@ -98,34 +59,18 @@ class CachingEngine:
     ) -> list[Completion]:
         """Return `n` completions, sampled now, being sampled for somebody else, or sampled before.
 
-        A request that failed is not remembered. One that all its callers gave up is given up. Readers of `live` see
-        completions when they are whole.
+        A request that failed is not remembered. Readers of `live` see completions when they are whole.
         """
-        completions = await self._shared(agent, prompt_ids, sampling, n)
+        keys = tuple(sample_key(self._fingerprints[agent], prompt_ids, sampling, index) for index in range(n))
+        completions = [one for key in keys if (one := self._store.get(key)) is not None]
+        if len(completions) < n:
+            if keys not in self._tasks:
+                task = self._tasks[keys] = asyncio.create_task(self._sample(keys, agent, prompt_ids, sampling))
+                task.add_done_callback(lambda task: task.cancelled() or task.exception())  # callers may have given up
+            # Shielded: one caller's cancellation must not reach the others' samples.
+            completions = list(await asyncio.shield(self._tasks[keys]))
         fill(live, completions)
         return completions
-
-    async def _shared(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, n: int
-    ) -> list[Completion]:
-        self.asked += n
-        key = SampleKey(agent, tuple(prompt_ids), sampling, n)
-        request = self._requests.get(key)
-        if request is None:
-            known = self._cache.get(key)
-            if known is not None:
-                return list(known)
-            request = self._requests[key] = _Request(asyncio.create_task(self._sampled(key)))
-        request.waiting += 1
-        try:
-            # Shielded: one caller's cancellation must not reach the others' samples.
-            return list(await asyncio.shield(request.task))
-        finally:
-            request.waiting -= 1
-            if not request.waiting and not request.task.done():
-                self._forget(key)
-                request.task.cancel()
-                await asyncio.gather(request.task, return_exceptions=True)
 
     async def sleep(self) -> None:
         """Pass it on to the engine below."""
@@ -137,36 +82,32 @@ class CachingEngine:
 
     async def close(self) -> None:
         """Give up what is under way. The engine below belongs to others, and stays open."""
-        unfinished = [request.task for request in self._requests.values() if not request.task.done()]
-        self._requests.clear()
+        unfinished = list(self._tasks.values())
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
+        self._tasks.clear()
 
-    async def _sampled(self, key: SampleKey) -> list[Completion]:
+    async def _sample(
+        self, keys: tuple[str, ...], agent: str | None, prompt_ids: Sequence[int], sampling: Sampling
+    ) -> list[Completion]:
         try:
-            completions = await self._engine.sample(key.agent, key.prompt_ids, key.sampling, n=key.n)
-            self._cache.put(key, completions)
+            completions = await self._engine.sample(agent, prompt_ids, sampling, n=len(keys))
+            for key, completion in zip(keys, completions, strict=True):
+                self._store.put(key, completion)
         finally:
-            # Before any caller hears of it: who asks again must find it in the cache, or after a failure a new request.
-            self._forget(key, task=asyncio.current_task())
+            # Before any caller hears of it: who asks again must find it stored, or after a failure a new request.
+            self._tasks.pop(keys, None)
         self.sampled += len(completions)
         return completions
 
-    def _forget(self, key: SampleKey, *, task: object = None) -> None:
-        known = self._requests.get(key)
-        # A request that was given up may end after its successor has begun; that one stays.
-        if known is not None and (task is None or known.task is task):
-            del self._requests[key]
 
-
-SAMPLES = "samples"
-"""The name of the records in a run."""
-_KEY = re.compile(rb'"key": ?"([0-9a-f]{64})"')
-_SAMPLING = tuple(field.name for field in fields(Sampling))
-_LENGTH = re.compile(rb'"length": ?(\d+)')
-
-_log = logging.getLogger(__name__)
+def sample_key(fingerprint: str, prompt_ids: Sequence[int], sampling: Sampling, index: int) -> str:
+    """Return the digest of everything that decides one completion of a group."""
+    parts = [fingerprint, {field: getattr(sampling, field) for field in _SAMPLING}, index]  # asdict copies deeply
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    digest.update(array("I", prompt_ids).tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +190,6 @@ class SampleStore:
     def __len__(self) -> int:
         return len(self._locations)
 
-    def of_model(self, fingerprints: Mapping[str | None, str]) -> "ModelSamples":
-        """Return the cache of one engine, whose agents are told from all others by these fingerprints."""
-        return ModelSamples(self, fingerprints)
-
     def get(self, key: str) -> Completion | None:
         """Return a sample that is there and intact."""
         location = self._locations.get(key)
@@ -278,30 +215,6 @@ class SampleStore:
     def _count_damage(self, file: StoredRecords[Sample]) -> None:
         self.damaged += 1
         _log.warning("%s: a sample is damaged; it is dropped and sampled again", file.path)
-
-
-class ModelSamples:
-    """The stored samples of one model with its adapters: a `SampleCache` for a `CachingEngine`."""
-
-    def __init__(self, store: SampleStore, fingerprints: Mapping[str | None, str]) -> None:
-        self._store, self._fingerprints = store, fingerprints
-
-    def get(self, key: SampleKey) -> list[Completion] | None:
-        """Return the completions of a key if all of them are there."""
-        found = [self._store.get(self._digest(key, index)) for index in range(key.n)]
-        return [one for one in found if one is not None] if all(found) else None
-
-    def put(self, key: SampleKey, completions: Sequence[Completion]) -> None:
-        """Write the completions of a key."""
-        for index, completion in enumerate(completions):
-            self._store.put(self._digest(key, index), completion)
-
-    def _digest(self, key: SampleKey, index: int) -> str:
-        sampling = {field: getattr(key.sampling, field) for field in _SAMPLING}  # asdict copies deeply
-        parts = [self._fingerprints[key.agent], sampling, index]
-        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
-        digest.update(array("I", key.prompt_ids).tobytes())
-        return digest.hexdigest()
 
 
 def _packed(numbers: "array[int] | array[float]") -> str:

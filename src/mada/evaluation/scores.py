@@ -2,8 +2,9 @@
 
 import base64
 import json
+import lzma
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,96 +15,37 @@ from mada.debate.verdict import Rule, apply_rule, decide, group_equal
 from mada.grading import Grader
 from mada.problems import Problem
 
-BLOCK = 48
-"""Characters that must be equal before a reference is tried; it must cost less than they do."""
-
-Part = str | tuple[int, int, int]
-
 _debates = TypeAdapter(Debate)
 
 
 def pack_debate(debate: Debate) -> str:
-    """Return a debate as one line of text that `unpack_debate` restores."""
+    """Return a debate as one line of text; LZMA looks far enough back to store what prompts repeat only once."""
     plain = _debates.dump_python(debate, mode="json")
-    texts = _Texts()
-    texts.add(debate.question)
-    for turn in _turns(plain):
-        prompt = turn["prompt"]
-        turn["prompt"] = texts.parts_of(prompt)
-        texts.add(prompt)
-        texts.add(turn["response"]["text"])
-    content = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(content.encode("ascii"), 9)).decode("ascii")
+    content = json.dumps(plain, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(lzma.compress(content.encode("ascii"))).decode("ascii")
 
 
 def unpack_debate(stored: object) -> object:
-    """Return the plain values of a debate; those of an older mada, which are not packed, as they are."""
+    """Return the plain values of a debate; those of an older mada are not packed, or are in another way."""
     if not isinstance(stored, str):
         return stored
     try:
-        plain = json.loads(zlib.decompress(base64.b64decode(stored, validate=True)))
-        texts: list[str] = [plain["question"]]
-        for turn in _turns(plain):
-            turn["prompt"] = _joined(turn["prompt"], texts)
-            texts += [turn["prompt"], turn["response"]["text"]]
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError, zlib.error) as error:
+        packed = base64.b64decode(stored, validate=True)
+        if packed.startswith(b"\xfd7zXZ"):
+            return json.loads(lzma.decompress(packed))
+        return _with_prompts(json.loads(zlib.decompress(packed)))
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"the debate is damaged ({error})") from error
+
+
+def _with_prompts(plain: dict[str, Any]) -> dict[str, Any]:
+    """Restore prompts that an older mada stored as text and places in earlier texts."""
+    texts: list[str] = [plain["question"]]
+    for turn in (turn for one in plain["rounds"] for turn in one["turns"]):
+        parts = (part if isinstance(part, str) else texts[part[0]][part[1] : part[2]] for part in turn["prompt"])
+        turn["prompt"] = "".join(parts)
+        texts += [turn["prompt"], turn["response"]["text"]]
     return plain
-
-
-def _turns(plain: dict[str, Any]) -> list[dict[str, Any]]:
-    return [turn for one in plain["rounds"] for turn in one["turns"]]
-
-
-def _joined(parts: Sequence[Part], texts: Sequence[str]) -> str:
-    return "".join(part if isinstance(part, str) else texts[part[0]][part[1] : part[2]] for part in parts)
-
-
-class _Texts:
-    """Earlier texts, with an index of their blocks: every `BLOCK` characters one begins."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._blocks: dict[str, tuple[int, int]] = {}
-
-    def add(self, text: str) -> None:
-        for start in range(0, len(text) - BLOCK + 1, BLOCK):
-            self._blocks.setdefault(text[start : start + BLOCK], (len(self._texts), start))
-        self._texts.append(text)
-
-    def parts_of(self, prompt: str) -> list[Part]:
-        """Return a prompt as plain text and references."""
-        parts: list[Part] = []
-        plain = position = 0
-        while position <= len(prompt) - BLOCK:
-            found = self._blocks.get(prompt[position : position + BLOCK])
-            if found is None:
-                position += 1
-                continue
-            number, start = found
-            text, begin = self._texts[number], position
-            while start and begin > plain and text[start - 1] == prompt[begin - 1]:
-                start, begin = start - 1, begin - 1
-            length = _equal_characters(text, start, prompt, begin)
-            if plain < begin:
-                parts.append(prompt[plain:begin])
-            parts.append((number, start, start + length))
-            plain = position = begin + length
-        if plain < len(prompt):
-            parts.append(prompt[plain:])
-        return parts
-
-
-def _equal_characters(first: str, start: int, second: str, begin: int) -> int:
-    """Count the characters that two texts share from these positions on, comparing long stretches first."""
-    count, step = 0, 4096
-    while step:
-        one = first[start + count : start + count + step]
-        if len(one) == step and one == second[begin + count : begin + count + step]:
-            count += step
-        else:
-            step //= 2
-    return count
 
 
 SCORES, TRANSCRIPTS = "scores", "transcripts"

@@ -6,13 +6,13 @@
 | how good, over problems?                          | `bootstrap_mean`                                        |
 | does one beat the other, over seeds?              | `welch`, `welch_from_moments`, `compare_all`            |
 | does one beat the other, over the same problems?  | `paired_answers`, `mcnemar`, `paired_permutation`,      |
-|                                                   | `bootstrap_difference`                                  |
+|                                                   | `bootstrap_mean` of differences                         |
+| how small a difference could have been found?     | `detectable_difference`                                 |
 | and after so many tests?                          | `holm`, `benjamini_hochberg`                            |
 | what was gained for what was trained?             | `gain_per_parameter`                                    |
 
-`power` has the differences that a comparison could have found, `at_k` what k of n answers would have reached.
-
-A number that the sample is too small for is None. Axes: P problem, S seed, R resample. Only `scipy.special` is imported
+`at_k` has what k of n answers would have reached. A number that the sample is too small for is None. Axes: P problem,
+S seed, R resample. Random numbers have a fixed seed: equal scores give equal results. Only `scipy.special` is imported
 at the top: `scipy.stats` takes a second to load, and every command that shows a table needs these functions.
 """
 
@@ -25,13 +25,16 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import bdtr, nctdtr, ndtr, ndtri, stdtr, stdtrit
 
 from mada.seeds import rng
 
 Floats = NDArray[np.float64]
 
+SEED = 0
+RESAMPLES = PERMUTATIONS = 10_000
 CONFIDENCE = 0.95
+LEVEL, POWER = 0.05, 0.8
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 # Averages of the same shares in another order differ in their last digits; that is no evidence of anything.
 ROUNDING = 1e-12
@@ -129,7 +132,33 @@ def _student(difference: float, error: float, freedom: float) -> Comparison:
     return Comparison(difference, error, difference - reach, difference + reach, p)
 
 
+def detectable_difference(spread: float, seeds: int) -> float:
+    """Return the smallest true difference of means that Welch's test over seeds finds four times in five.
+
+    `spread` is the standard deviation of a system's per-seed averages, the same for both. Averages are taken to be
+    normal, and the spread to be the true one; a finding with the wrong sign is none.
+    """
+    from scipy.optimize import root_scalar  # not needed to read a report
+
+    if seeds < 2 or spread < 0:
+        raise ValueError(f"two seeds and a spread are the least a test needs, got {seeds} and {spread}")
+    freedom = 2 * (seeds - 1)
+    critical = float(stdtrit(freedom, 1 - LEVEL / 2))
+
+    def missing(shift: float) -> float:
+        # The other tail is a finding with the wrong sign, and `nctdtr` has NaN so far out.
+        return 1 - float(nctdtr(freedom, shift, critical)) - POWER
+
+    highest = critical
+    while missing(highest) < 0:
+        highest *= 2
+    return float(root_scalar(missing, bracket=(0.0, highest)).root) * spread * math.sqrt(2 / seeds)
+
+
 # --- Over problems: paired tests, so that a problem's difficulty cancels out (B3) ---
+#
+# They take the differences of two systems, an array `values_PS` for each benchmark. Seeds of a problem share its
+# difficulty, so problems are the sample, each with all of its seeds; benchmarks have equal weight.
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,36 +182,26 @@ class PairedAnswers:
     comparison: Comparison
 
 
-def paired_answers(first: Iterable[ArrayLike], second: Iterable[ArrayLike]) -> PairedAnswers:
-    """Compare two systems pair by pair of problem and seed; each benchmark is an array `values_PS` of both.
+def paired_answers(differences: Sequence[Floats]) -> PairedAnswers:
+    """Compare two systems pair by pair of problem and seed.
 
-    Seeds of a problem share its difficulty, so problems are clusters: the standard error is that of the problems' mean
-    differences, s² / P within every benchmark, and p is Student's with Welch and Satterthwaite's degrees of freedom
-    over benchmarks, which have equal weight. Problems that do not differ in their differences allow no test, unless
-    the systems are alike on all of them.
+    The standard error is that of the problems' mean differences, s² / P within every benchmark, and p is Student's with
+    Welch and Satterthwaite's degrees of freedom over benchmarks. Problems that do not differ in their differences allow
+    no test, unless the systems are alike on all of them.
     """
-    differences = [np.asarray(a, np.float64) - np.asarray(b, np.float64) for a, b in zip(first, second, strict=True)]
-    if not differences or any(one.ndim != 2 or one.size == 0 for one in differences):
-        raise ValueError("a paired test needs benchmarks of values with the axes problem and seed")
+    strata = _problem_means(differences)
     answers = np.concatenate([values_PS.ravel() for values_PS in differences])
     better, worse = int(np.sum(answers > ROUNDING)), int(np.sum(answers < -ROUNDING))
-    return PairedAnswers(len(answers), better, worse, _by_problem([one.mean(axis=1) for one in differences]))
-
-
-def _by_problem(strata: Sequence[Floats]) -> Comparison:
-    """Test the mean of the benchmarks' means of the problems' differences."""
     difference = float(np.mean([values_P.mean() for values_P in strata]))
+    comparison = Comparison(difference, None, None, None, None)
     if all(np.all(np.abs(values_P) <= ROUNDING) for values_P in strata):
-        return Comparison(0.0, 0.0, 0.0, 0.0, 1.0)
-    if min(map(len, strata)) < 2:
-        return Comparison(difference, None, None, None, None)
-    squares = np.array([values_P.var(ddof=1) / len(values_P) for values_P in strata])
-    error = math.sqrt(squares.sum()) / len(strata)
-    if error <= ROUNDING:
-        return Comparison(difference, None, None, None, None)
-    shares = squares / squares.sum()
-    freedom = 1 / float(np.sum(shares**2 / [len(values_P) - 1 for values_P in strata]))
-    return _student(difference, error, freedom)
+        comparison = Comparison(0.0, 0.0, 0.0, 0.0, 1.0)
+    elif (error := _error_over_problems(strata)) is not None and error > ROUNDING:
+        squares = np.array([values_P.var(ddof=1) / len(values_P) for values_P in strata])
+        shares = squares / squares.sum()
+        freedom = 1 / float(np.sum(shares**2 / [len(values_P) - 1 for values_P in strata]))
+        comparison = _student(difference, error, freedom)
+    return PairedAnswers(len(answers), better, worse, comparison)
 
 
 def mcnemar(first_right: Sequence[bool], second_right: Sequence[bool]) -> PairedCounts:
@@ -202,28 +221,16 @@ def mcnemar(first_right: Sequence[bool], second_right: Sequence[bool]) -> Paired
     return PairedCounts(int(np.sum(first & second)), only_first, only_second, int(np.sum(~first & ~second)), p)
 
 
-def paired_permutation(
-    differences: Sequence[float],
-    *,
-    seed: int,
-    benchmarks: Sequence[str] | None = None,
-    permutations: int = 10_000,
-) -> Comparison:
-    """Test by flipping signs whether per-problem differences (first minus second, averaged over seeds) centre on zero.
+def paired_permutation(differences: Iterable[ArrayLike]) -> Comparison:
+    """Test by flipping signs whether per-problem differences, averaged over seeds, centre on zero.
 
     p is the share of sign assignments with a mean at least as far from zero. All of them are enumerated when few
-    differences are non-zero; otherwise p = (hits + 1) / (permutations + 1), which is never too small. With
-    `benchmarks`, the name of each problem's benchmark, the mean is that of the benchmarks' means. There is no interval:
-    see `bootstrap_difference`.
+    differences are non-zero; otherwise p = (hits + 1) / (permutations + 1), which is never too small. There is no
+    interval: see `bootstrap_mean`.
     """
-    values = np.asarray(differences, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
-        raise ValueError(f"a paired test needs a finite difference for each of some problems, got {differences}")
-    names = np.asarray(["all"] * values.size if benchmarks is None else benchmarks)
-    if names.shape != values.shape:
-        raise ValueError(f"there are {values.size} differences and {names.size} names of benchmarks; each needs one")
-    _, indices, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    weighted = values / (len(sizes) * sizes[indices])
+    strata = _problem_means(differences)
+    values = np.concatenate(strata)
+    weighted = np.concatenate([values_P / (len(strata) * len(values_P)) for values_P in strata])
     difference = float(weighted.sum())
     moving = weighted[np.abs(values) > ROUNDING]  # a zero has no sign to flip
     enough = abs(difference) - ROUNDING
@@ -235,30 +242,38 @@ def paired_permutation(
         signs = 1 - 2 * ((numbers[:, None] >> np.arange(len(moving))) & 1)
         p = float(np.mean(np.abs(signs @ moving) >= enough))
     else:
-        p = (_sign_flip_hits(moving, enough, seed=seed, permutations=permutations) + 1) / (permutations + 1)
-    error = None
-    if sizes.min() > 1:
-        means = np.bincount(indices, weights=values) / sizes
-        variances = np.bincount(indices, weights=(values - means[indices]) ** 2) / (sizes - 1)
-        error = float(np.sqrt(np.sum(variances / sizes)) / len(sizes))
-    return Comparison(difference, error, None, None, p)
+        p = (_sign_flip_hits(moving, enough) + 1) / (PERMUTATIONS + 1)
+    return Comparison(difference, _error_over_problems(strata), None, None, p)
 
 
-def _sign_flip_hits(weighted: Floats, enough: float, *, seed: int, permutations: int) -> int:
-    generator = rng(seed, "paired permutation")
+def _sign_flip_hits(weighted: Floats, enough: float) -> int:
+    generator = rng(SEED, "paired permutation")
     rows = max(1, SIGN_CHUNK // len(weighted))
     hits = 0
-    for start, end in pairwise([*range(0, permutations, rows), permutations]):
+    for start, end in pairwise([*range(0, PERMUTATIONS, rows), PERMUTATIONS]):
         signs = 1 - 2 * generator.integers(0, 2, size=(end - start, len(weighted)), dtype=np.int8)
         hits += int(np.sum(np.abs(signs @ weighted) >= enough))
     return hits
 
 
-# --- Over problems: bootstrap intervals (B3) ---
-#
-# Ten seeds of thirty problems are not three hundred observations: seeds of a problem share its difficulty. Problems are
-# drawn with all of their seeds, within each benchmark; the statistic is the mean of the benchmarks' means (E1). So the
-# interval is about other problems of the same kind, where a standard error over seeds is about other seeds on these.
+def _problem_means(benchmarks: Iterable[ArrayLike]) -> list[Floats]:
+    """Average over seeds: every problem has equally many, so this is all that a test over problems needs."""
+    strata: list[Floats] = []
+    for values_PS in benchmarks:
+        values = np.asarray(values_PS, dtype=np.float64)
+        if values.ndim != 2 or values.size == 0 or not np.all(np.isfinite(values)):
+            raise ValueError(f"a benchmark needs finite values with the axes problem and seed, got {values.shape}")
+        strata.append(values.mean(axis=1))
+    if not strata:
+        raise ValueError("statistics over problems need at least one benchmark, got none")
+    return strata
+
+
+def _error_over_problems(strata: Sequence[Floats]) -> float | None:
+    """Return the standard error of the mean of the benchmarks' means."""
+    if min(map(len, strata)) < 2:
+        return None
+    return math.sqrt(sum(values_P.var(ddof=1) / len(values_P) for values_P in strata)) / len(strata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,87 +289,43 @@ class Interval:
     high: float | None
 
 
-def bootstrap_mean(
-    benchmarks: Iterable[ArrayLike], *, seed: int, resamples: int = 10_000, confidence: float = CONFIDENCE
-) -> Interval:
-    """Return the mean accuracy over benchmarks with its interval; each benchmark is an array `values_PS`.
+def bootstrap_mean(benchmarks: Iterable[ArrayLike]) -> Interval:
+    """Return the mean over benchmarks of accuracies, or of differences, with its interval over problems.
 
-    The interval is bias-corrected and accelerated (BCa; Efron, 1987), since accuracies near 0 or 1 are skewed: with
-    thirty simulated problems and a tenth of the answers right, plain percentiles held the truth 90 times in a hundred,
-    these 93. Without any spread (every problem right) the interval is a point, which is not to be believed.
+    Problems are drawn within each benchmark. The interval is bias-corrected and accelerated (BCa; Efron, 1987), since
+    accuracies near 0 or 1 are skewed: with thirty simulated problems and a tenth of the answers right, plain
+    percentiles held the truth 90 times in a hundred, these 93. It takes the quantiles
+    Φ(z₀ + (z₀ + z) / (1 − a(z₀ + z))) of the resampled means, for z at both ends. Without any spread (every problem
+    right) it is a point, which is not to be believed.
     """
-    means = [_problem_means(values_PS) for values_PS in benchmarks]
-    return _bca_interval(means, seed=seed, resamples=resamples, confidence=confidence)
-
-
-def bootstrap_difference(
-    first: Iterable[ArrayLike],
-    second: Iterable[ArrayLike],
-    *,
-    seed: int,
-    resamples: int = 10_000,
-    confidence: float = CONFIDENCE,
-) -> Interval:
-    """Return by how much the first system exceeds the second on the same problems, with an interval.
-
-    It is made as in `bootstrap_mean`. Rows of both are the same problems in the same order, and are drawn together, so
-    that their difficulty cancels out; the numbers of seeds may differ.
-    """
-    differences: list[Floats] = []
-    for first_PS, second_PS in zip(first, second, strict=True):
-        first_P, second_P = _problem_means(first_PS), _problem_means(second_PS)
-        if first_P.shape != second_P.shape:
-            raise ValueError(
-                f"a paired interval needs both systems on the same problems, got {len(first_P)} and {len(second_P)}"
-            )
-        differences.append(first_P - second_P)
-    return _bca_interval(differences, seed=seed, resamples=resamples, confidence=confidence)
-
-
-def _problem_means(values_PS: ArrayLike) -> Floats:
-    """Average over seeds: every problem has equally many, so this is all that a resample of problems needs."""
-    values = np.asarray(values_PS, dtype=np.float64)
-    if values.ndim != 2 or values.size == 0 or not np.all(np.isfinite(values)):
-        raise ValueError(f"a benchmark needs finite values with the axes problem and seed, got shape {values.shape}")
-    return values.mean(axis=1)
-
-
-def _bca_interval(strata: Sequence[Floats], *, seed: int, resamples: int, confidence: float) -> Interval:
-    """Take the quantiles Φ(z₀ + (z₀ + z) / (1 − a(z₀ + z))) of the resampled means, for z at both ends."""
-    if not strata:
-        raise ValueError("an interval needs at least one benchmark, got none")
+    strata = _problem_means(benchmarks)
     value = float(np.mean([values_P.mean() for values_P in strata]))
-    if min(len(values_P) for values_P in strata) < 2:
+    if min(map(len, strata)) < 2:
         return Interval(value, None, None, None)
     if max(np.ptp(values_P) for values_P in strata) <= ROUNDING:
         return Interval(value, 0.0, value, value)
     # A stream for each benchmark: its resamples do not depend on which others are there.
-    means_R = np.mean(
-        [
-            _resampled_means(values_P, rng(seed, "bootstrap", index), resamples=resamples)
-            for index, values_P in enumerate(strata)
-        ],
-        axis=0,
-    )
+    resampled = [_resampled_means(values_P, rng(SEED, "bootstrap", index)) for index, values_P in enumerate(strata)]
+    means_R = np.mean(resampled, axis=0)
     # Resamples that equal the value count half; sums in another order make them unequal in the last digits.
     below = np.mean(means_R < value - ROUNDING) / 2 + np.mean(means_R <= value + ROUNDING) / 2
     # A value beyond all resamples would correct by infinity.
-    bias = ndtri(np.clip(below, 1 / resamples, 1 - 1 / resamples))
+    bias = ndtri(np.clip(below, 1 / RESAMPLES, 1 - 1 / RESAMPLES))
     # What each problem moves the value by. A mean's skewness over six times its spread cubed is its acceleration.
     influences = np.concatenate([(values_P - values_P.mean()) / len(values_P) for values_P in strata])
     acceleration = np.sum(influences**3) / (6 * np.sum(influences**2) ** 1.5)
-    shifted = bias + ndtri(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
+    shifted = bias + ndtri(np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
     low, high = np.quantile(means_R, ndtr(bias + shifted / (1 - acceleration * shifted)))
     return Interval(value, float(means_R.std(ddof=1)), float(low), float(high))
 
 
-def _resampled_means(values_P: Floats, generator: np.random.Generator, *, resamples: int) -> Floats:
+def _resampled_means(values_P: Floats, generator: np.random.Generator) -> Floats:
     problems = len(values_P)
     rows = max(1, PROBLEM_CHUNK // problems)
     return np.concatenate(
         [
-            values_P[generator.integers(0, problems, size=(min(rows, resamples - start), problems))].mean(axis=1)
-            for start in range(0, resamples, rows)
+            values_P[generator.integers(0, problems, size=(min(rows, RESAMPLES - start), problems))].mean(axis=1)
+            for start in range(0, RESAMPLES, rows)
         ]
     )
 

@@ -4,42 +4,39 @@ Every benchmark has equal weight in every average, however many problems it has 
 they differ. *Over seeds*: would other samples on these problems give the same result? Seeds are the sample: a seed's
 average over benchmarks is one value; this is Welch's test (E2). *Over problems*: would other problems of the same kind?
 Problems are the sample, each with all of its seeds, and systems are compared problem by problem. Both sides of a
-comparison have the same measure. Random numbers have a fixed seed: equal scores give equal results. Axes: P problem,
-S seed.
+comparison have the same measure. Axes: P problem, S seed.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean, variance
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mada.evaluation.at_k import majority_at_k, pass_at_k
 from mada.evaluation.grid import MEASURES, Grid, Measure
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.power import detectable_difference, detectable_difference_of_answers
 from mada.evaluation.scores import Score
 from mada.evaluation.statistics import (
     ROUNDING,
     Comparison,
     Estimate,
+    Floats,
     Interval,
     PairedAnswers,
     PairedCounts,
     benjamini_hochberg,
-    bootstrap_difference,
     bootstrap_mean,
+    detectable_difference,
     estimate,
     holm,
     mcnemar,
     paired_answers,
     paired_permutation,
     welch,
+    welch_from_moments,
 )
 
 
@@ -149,24 +146,19 @@ def _damages(score: Score) -> bool:
     return score.first_vote_correct and not score.verdict_correct
 
 
-Floats = NDArray[np.float64]
-
-SEED = 0
-"""Of resamples and permutations; no result should depend on which it is."""
 EVERY_K_UP_TO = 8
 """Above that k is doubled: curves are smooth there, and counting draws of many is slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgainstReference:
-    """A system against the reference by one measure, system minus reference.
+    """A system's verdicts against the reference's, system minus reference.
 
     Over seeds: `seeds` is Welch's test of the seeds' averages and `benchmarks` the same on each benchmark; `holm` and
     `benjamini_hochberg` are the p-values of `seeds`, adjusted for there being one such test for every other system.
-    Over problems: `pairs` compares them on every problem with every seed, problems being clusters; `permutation` flips
-    the signs of per-problem differences, averaged over seeds, and `bootstrap` has an interval of the same difference;
-    all three give benchmarks equal weight. `mcnemar` counts problems of all benchmarks alike: a problem is right if its
-    answers are right more often than not over the seeds, and exactly half is not.
+    Over problems: `pairs`, `permutation` and `bootstrap` test the same difference, benchmarks having equal weight.
+    `mcnemar` counts problems of all benchmarks alike: a problem is right if its answers are right more often than not
+    over the seeds, and exactly half is not.
     """
 
     system: PlannedSystem
@@ -223,21 +215,42 @@ class PowerNote:
     benchmarks: Mapping[str, BenchmarkPower]
 
 
-def against_reference(grid: Grid, measure: Measure = "verdict") -> list[AgainstReference]:
+def against_reference(grid: Grid) -> list[AgainstReference]:
     """Compare every other shown system with the reference, over seeds and over problems (B3)."""
     reference = grid.plan.reference_system
     others = [system for system in grid.plan.shown_systems if system != reference]
-    own = _Values.of(grid, reference, measure)
-    compared = [_compared(grid, system, _Values.of(grid, system, measure), own) for system in others]
-    p_values = [one.seeds.p for one in compared]
-    adjusted = zip(compared, holm(p_values), benjamini_hochberg(p_values), strict=True)
-    return [replace(one, holm=by_holm, benjamini_hochberg=by_share) for one, by_holm, by_share in adjusted]
+    own, own_verdicts = Accuracy.of(grid, reference, "verdict"), grid.values(reference, MEASURES["verdict"])
+    accuracies = [Accuracy.of(grid, system, "verdict") for system in others]
+    tests = [welch(one.seed_averages, own.seed_averages) for one in accuracies]
+    p_values = [one.p for one in tests]
+    compared: list[AgainstReference] = []
+    for system, accuracy, seeds, by_holm, by_share in zip(
+        others, accuracies, tests, holm(p_values), benjamini_hochberg(p_values), strict=True
+    ):
+        verdicts = grid.values(system, MEASURES["verdict"])
+        differences = [values_PS - own_verdicts[name] for name, values_PS in verdicts.items()]
+        compared.append(
+            AgainstReference(
+                system=system,
+                seeds=seeds,
+                holm=by_holm,
+                benjamini_hochberg=by_share,
+                benchmarks={
+                    name: welch_from_moments(one, own.benchmarks[name]) for name, one in accuracy.benchmarks.items()
+                },
+                pairs=paired_answers(differences),
+                permutation=paired_permutation(differences),
+                mcnemar=mcnemar(_mostly_right(verdicts), _mostly_right(own_verdicts)),
+                bootstrap=bootstrap_mean(differences),
+            )
+        )
+    return compared
 
 
-def accuracies_over_problems(grid: Grid, measure: Measure = "verdict") -> dict[str, Interval]:
-    """Return every shown system's accuracy with a bootstrap interval over problems, by name (B3)."""
+def accuracies_over_problems(grid: Grid) -> dict[str, Interval]:
+    """Return the bootstrap interval over problems of every shown system's accuracy, by name (B3)."""
     return {
-        system.name: bootstrap_mean(_Values.of(grid, system, measure).benchmarks.values(), seed=SEED)
+        system.name: bootstrap_mean(grid.values(system, MEASURES["verdict"]).values())
         for system in grid.plan.shown_systems
     }
 
@@ -259,68 +272,25 @@ def at_k(grid: Grid) -> list[SampleCurve]:
 
 def power_note(grid: Grid) -> PowerNote:
     """Say how small a difference of verdicts this many seeds and problems can find."""
-    reference = _Values.of(grid, grid.plan.reference_system)
     seeds = len(grid.seeds)
     spread = None
     if seeds > 1:
-        spread = math.sqrt(fmean(variance(_Values.of(grid, one).seed_averages) for one in grid.plan.shown_systems))
+        averages = [grid.seed_averages(system, MEASURES["verdict"]) for system in grid.plan.shown_systems]
+        spread = math.sqrt(fmean(map(variance, averages)))
     benchmarks: dict[str, BenchmarkPower] = {}
-    for benchmark, values_PS in reference.benchmarks.items():
+    for benchmark, values_PS in grid.values(grid.plan.reference_system, MEASURES["verdict"]).items():
         accuracy, problems = float(values_PS.mean()), len(values_PS)
-        # Without any spread the formula would promise to find everything.
-        tells = seeds > 1 and ROUNDING < accuracy < 1 - ROUNDING
-        found = detectable_difference_of_answers(accuracy, problems, seeds=seeds) if tells else None
+        found = None
+        # Every answer is taken to be right with that chance. Without any spread one would promise to find everything.
+        if seeds > 1 and ROUNDING < accuracy < 1 - ROUNDING:
+            found = detectable_difference(math.sqrt(accuracy * (1 - accuracy) / problems), seeds)
         benchmarks[benchmark] = BenchmarkPower(problems, accuracy, found)
-    return PowerNote(
-        seeds, spread, None if spread is None else detectable_difference(spread, seeds), benchmarks=benchmarks
-    )
+    return PowerNote(seeds, spread, None if spread is None else detectable_difference(spread, seeds), benchmarks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """A system's accuracy on every question: arrays `values_PS` by benchmark."""
-
-    benchmarks: Mapping[str, Floats]
-
-    @classmethod
-    def of(cls, grid: Grid, system: PlannedSystem, measure: Measure = "verdict") -> Self:
-        tables = grid.values(system, MEASURES[measure])
-        return cls({name: np.asarray(rows, dtype=np.float64) for name, rows in tables.items()})
-
-    @property
-    def seed_averages(self) -> list[float]:
-        return np.mean([values_PS.mean(axis=0) for values_PS in self.benchmarks.values()], axis=0).tolist()
-
-    @property
-    def problem_means(self) -> Floats:
-        """Means over seeds, of the problems of all benchmarks one after the other."""
-        return np.concatenate([values_PS.mean(axis=1) for values_PS in self.benchmarks.values()])
-
-
-def _compared(grid: Grid, system: PlannedSystem, first: _Values, second: _Values) -> AgainstReference:
-    """Compare a system with the reference as if it were the only test: nothing is adjusted."""
-    names = [benchmark for benchmark, problems in grid.problems.items() for _ in problems]
-    return AgainstReference(
-        system=system,
-        seeds=welch(first.seed_averages, second.seed_averages),
-        holm=None,
-        benjamini_hochberg=None,
-        benchmarks={
-            benchmark: welch(values_PS.mean(axis=0).tolist(), second.benchmarks[benchmark].mean(axis=0).tolist())
-            for benchmark, values_PS in first.benchmarks.items()
-        },
-        pairs=paired_answers(first.benchmarks.values(), second.benchmarks.values()),
-        permutation=paired_permutation(
-            (first.problem_means - second.problem_means).tolist(), seed=SEED, benchmarks=names
-        ),
-        mcnemar=mcnemar(_mostly_right(first), _mostly_right(second)),
-        bootstrap=bootstrap_difference(first.benchmarks.values(), second.benchmarks.values(), seed=SEED),
-    )
-
-
-def _mostly_right(values: _Values) -> list[bool]:
+def _mostly_right(verdicts: Mapping[str, Floats]) -> list[bool]:
     # Rounding must not make more than half of exactly half.
-    return (values.problem_means > 0.5 + ROUNDING).tolist()
+    return [bool(right) for values_PS in verdicts.values() for right in values_PS.mean(axis=1) > 0.5 + ROUNDING]
 
 
 def _numbers_up_to(most: int) -> Iterator[int]:

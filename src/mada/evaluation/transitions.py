@@ -10,18 +10,23 @@ the accuracy of all.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, Self
 
 from mada.debate.verdict import decide
-from mada.evaluation.grid import Grid, ScoreKey, score_key
+from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.scores import Score
 
 AnswerSource = Literal["majority", "minority", "new", "none"]
 """Where a critic's answer comes from: the vote of the round before, another answer of it, neither; or no answer."""
 SOURCES: tuple[AnswerSource, ...] = ("majority", "minority", "new", "none")
+
+
+Averages = Mapping[tuple[object, ...], float]
+"""How often each kind of event occurs (`_events`), as averages over all questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +39,15 @@ class Transitions:
     wrong_to_wrong: float
 
     @classmethod
-    def of(cls, amounts: Mapping[tuple[bool, bool], float]) -> Self:
-        """Normalize weights by (before, after)."""
+    def of(cls, averages: Averages, *kind: object) -> Self:
+        """Return the shares of the events that begin with `kind`; all of them end with before and after."""
+        amounts: Counter[tuple[object, ...]] = Counter()
+        for event, share in averages.items():
+            if event[: len(kind)] == kind:
+                amounts[event[-2:]] += share  # type: ignore[assignment]
         total = sum(amounts.values())
         right_right, right_wrong, wrong_right, wrong_wrong = (
-            amounts.get((before, after), 0.0) / total for before in (True, False) for after in (True, False)
+            amounts[before, after] / total for before in (True, False) for after in (True, False)
         )
         return cls(right_right, right_wrong, wrong_right, wrong_wrong)
 
@@ -96,85 +105,72 @@ def debate_transitions(grid: Grid, system: PlannedSystem) -> DebateTransitions |
 
     Members with more rounds than others have those in `overall` alone: `votes` is of the steps that all of them took.
     """
-    rounds = min(score.rounds for score in grid.scores_of(system))
+    scores = list(grid.scores_of(system))
+    rounds = min(score.rounds for score in scores)
     if rounds < 2:
         return None
-    rounds_of = {score_key(score): _Rounds.of(score) for score in grid.scores_of(system)}
+    averages: Averages = grid.averages(system, _events)
+    counts = Counter(kind for score in scores for kind in _first_rounds(score))
+    seats = max(len(score.correct[0]) for score in scores)
 
-    def steps(score: Score) -> dict[tuple[int, bool, bool], float]:
-        votes = rounds_of[score_key(score)].votes_right
-        return {(step, votes[step], votes[step + 1]): 1.0 for step in range(rounds - 1)}
+    def outcomes(kind: str, numbers: int) -> tuple[Outcome, ...]:
+        return tuple(_outcome(averages, kind, number, counts[kind, number]) for number in range(numbers))
 
-    def overall(score: Score) -> dict[tuple[bool, bool], float]:
-        votes = rounds_of[score_key(score)].votes_right
-        return {(votes[0], votes[-1]): 1.0}
-
-    def turns(score: Score) -> Mapping[_Turn, float]:
-        return rounds_of[score_key(score)].turns
-
-    of_steps, of_turns = grid.averages(system, steps), grid.averages(system, turns)
-    critics = sorted({turn.critic for turn in of_turns})
-    seats = max(len(score.correct[0]) for score in grid.scores_of(system))
+    critics = sorted({str(event[1]) for event in averages if event[0] == "turn"})
     return DebateTransitions(
-        votes=tuple(
-            Transitions.of({(before, after): share for (at, before, after), share in of_steps.items() if at == step})
-            for step in range(rounds - 1)
-        ),
-        overall=Transitions.of(grid.averages(system, overall)),
-        turns={critic: _transitions(_of_critic(of_turns, critic)) for critic in critics},
-        by_right=_outcomes(grid, system, rounds_of, kinds=seats + 1, kind=lambda score: sum(score.correct[0])),
-        by_seat=_outcomes(grid, system, rounds_of, kinds=seats, kind=_only_right),
-        sources=_sources(of_turns),
-        sources_by_critic={critic: _sources(_of_critic(of_turns, critic)) for critic in critics},
+        votes=tuple(Transitions.of(averages, "vote", step) for step in range(rounds - 1)),
+        overall=Transitions.of(averages, "overall"),
+        turns={critic: Transitions.of(averages, "turn", critic) for critic in critics},
+        by_right=outcomes("right", seats + 1),
+        by_seat=outcomes("seat", seats),
+        sources=_sources(averages, "turn"),
+        sources_by_critic={critic: _sources(averages, "turn", critic) for critic in critics},
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """A kind of critic turn; turns of one kind are counted together."""
+def _events(score: Score) -> Mapping[tuple[object, ...], float]:
+    """Return what happens in a debate, each event with its weight.
 
-    critic: str
-    source: AnswerSource
-    vote_before_right: bool
-    right: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Rounds:
-    """One score round by round; `turns` maps kinds of turns to their shares of all critics' turns."""
-
-    votes_right: tuple[bool, ...]
-    turns: Mapping[_Turn, float]
-
-    @classmethod
-    def of(cls, score: Score) -> Self:
-        numbers = {answer: group for answer, group, _ in _turns(score) if answer is not None and group is not None}
-        # Equality is not quite transitive, so answers of one group may differ in being right: spellings decide that.
-        right = {answer for answer, _, correct in _turns(score) if correct}
-        votes = _votes(score, numbers)
-        turns: Counter[_Turn] = Counter()
-        for number, vote in enumerate(votes[:-1], start=1):
-            before = set(score.groups[number - 1])
-            majority = None if vote is None else numbers[vote]
-            for critic, group, correct in zip(
-                score.agents[number], score.groups[number], score.correct[number], strict=True
-            ):
-                turns[_Turn(critic, _source(group, before, majority=majority), vote in right, correct)] += 1
-        shares = {turn: count / turns.total() for turn, count in turns.items()}
-        return cls(tuple(vote in right for vote in votes), shares)
+    "vote", step, before, after        a round's vote is right or wrong, and the next round's
+    "overall", before, after           the first vote and the last
+    "turn", critic, source, before, after   the vote that a critic saw, and its own answer; all turns sum to 1
+    "right" or "seat", number, value   the share, accuracy and last vote of first rounds of a kind
+    """
+    # Equality is not quite transitive, so answers of one group may differ in being right: spellings decide that.
+    right = {answer for answer, _, correct in _replies(score) if correct}
+    groups = {answer: group for answer, group, _ in _replies(score) if answer is not None and group is not None}
+    spellings = {group: answer for answer, group in groups.items()}
+    classes = {answer: spellings[group] for answer, group in groups.items()}
+    votes = [decide(score.answers[:count], classes).answer for count in range(1, score.rounds + 1)]
+    passed = [vote in right for vote in votes]
+    turns: Counter[tuple[object, ...]] = Counter()
+    for number, vote in enumerate(votes[:-1], start=1):
+        before = set(score.groups[number - 1])
+        majority = None if vote is None else groups[vote]
+        for critic, group, correct in zip(
+            score.agents[number], score.groups[number], score.correct[number], strict=True
+        ):
+            turns["turn", critic, _source(group, before, majority=majority), vote in right, correct] += 1
+    events: dict[tuple[object, ...], float] = {turn: count / turns.total() for turn, count in turns.items()}
+    events |= {("vote", step, *pair): 1.0 for step, pair in enumerate(pairwise(passed))}
+    events["overall", passed[0], passed[-1]] = 1.0
+    for kind in _first_rounds(score):
+        events |= {(*kind, "share"): 1.0, (*kind, "accuracy"): score.accuracy, (*kind, "vote"): float(passed[-1])}
+    return events
 
 
-def _turns(score: Score) -> Iterator[tuple[str | None, int | None, bool]]:
+def _replies(score: Score) -> Iterator[tuple[str | None, int | None, bool]]:
     """Yield the answer, its group and whether it is right, of all turns."""
     for row in zip(score.answers, score.groups, score.correct, strict=True):
         yield from zip(*row, strict=True)
 
 
-def _votes(score: Score, numbers: Mapping[str, int]) -> list[str | None]:
-    """Return the vote of every round, None where nobody answered."""
-    spellings = {number: answer for answer, number in numbers.items()}
-    classes = {answer: spellings[number] for answer, number in numbers.items()}
-    return [decide(score.answers[:count], classes).answer for count in range(1, score.rounds + 1)]
+def _first_rounds(score: Score) -> Iterator[tuple[str, int]]:
+    """Yield the kinds of a score's first round: how many are right, and the seat if only one is."""
+    first = score.correct[0]
+    yield "right", sum(first)
+    if sum(first) == 1:
+        yield "seat", first.index(True)
 
 
 def _source(group: int | None, before: set[int | None], *, majority: int | None) -> AnswerSource:
@@ -185,60 +181,19 @@ def _source(group: int | None, before: set[int | None], *, majority: int | None)
     return "minority" if group in before else "new"
 
 
-def _of_critic(turns: Mapping[_Turn, float], critic: str) -> dict[_Turn, float]:
-    return {turn: share for turn, share in turns.items() if turn.critic == critic}
-
-
-def _transitions(turns: Mapping[_Turn, float]) -> Transitions:
-    amounts: dict[tuple[bool, bool], float] = {}
-    for turn, share in turns.items():
-        passed = (turn.vote_before_right, turn.right)
-        amounts[passed] = amounts.get(passed, 0.0) + share
-    return Transitions.of(amounts)
-
-
-def _sources(turns: Mapping[_Turn, float]) -> AnswerSources:
+def _sources(averages: Averages, *kind: object) -> AnswerSources:
+    turns = {event: share for event, share in averages.items() if event[: len(kind)] == kind}
     total = sum(turns.values())
     sources: dict[AnswerSource, SourceShare] = {}
     for source in SOURCES:
-        share = sum(share for turn, share in turns.items() if turn.source == source)
-        right = sum(share for turn, share in turns.items() if turn.source == source and turn.right)
+        share = sum(share for event, share in turns.items() if event[2] == source)
+        right = sum(share for event, share in turns.items() if event[2] == source and event[-1])
         sources[source] = SourceShare(share / total, right / share if share else None)
     return sources
 
 
-def _outcomes(
-    grid: Grid,
-    system: PlannedSystem,
-    rounds_of: Mapping[ScoreKey, _Rounds],
-    *,
-    kinds: int,
-    kind: Callable[[Score], int | None],
-) -> tuple[Outcome, ...]:
-    """Return the outcome of first rounds of each kind, numbered from 0; those of kind None are left out."""
-
-    def outcomes(score: Score) -> dict[tuple[int, str], float]:
-        number = kind(score)
-        if number is None:
-            return {}
-        vote = rounds_of[score_key(score)].votes_right[-1]
-        return {(number, "share"): 1.0, (number, "accuracy"): score.accuracy, (number, "vote"): float(vote)}
-
-    averages = grid.averages(system, outcomes)
-    counts = Counter(map(kind, grid.scores_of(system)))
-    return tuple(
-        Outcome(
-            counts[number],
-            share=averages[number, "share"],
-            accuracy=averages[number, "accuracy"] / averages[number, "share"],
-            vote=averages[number, "vote"] / averages[number, "share"],
-        )
-        if counts[number]
-        else Outcome(0, 0.0, None, None)
-        for number in range(kinds)
-    )
-
-
-def _only_right(score: Score) -> int | None:
-    """Return the seat of the first round's only right answer, or None."""
-    return score.correct[0].index(True) if sum(score.correct[0]) == 1 else None
+def _outcome(averages: Averages, kind: str, number: int, count: int) -> Outcome:
+    if not count:
+        return Outcome(0, 0.0, None, None)
+    share, accuracy, vote = (averages[kind, number, value] for value in ("share", "accuracy", "vote"))
+    return Outcome(count, share, accuracy / share, vote / share)

@@ -13,7 +13,7 @@ from mada.agents import DebateSettings, LoadedModel, Log, load_model, weights_ke
 from mada.digest import digest_of
 from mada.errors import EvaluationError
 from mada.evaluation.budgets import measure_prompt_price
-from mada.evaluation.costs import USAGE, EngineUsage, Usage, UsageMeter
+from mada.evaluation.costs import USAGE, Usage, UsageMeter
 from mada.evaluation.grid import MEASURES, Grid
 from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
 from mada.evaluation.queue import Queue
@@ -211,12 +211,13 @@ class LoadedAgents:
         """How many completions can be sampled at the same time."""
         return sum(loaded.engine.slots for loaded, _ in self.models.values())
 
-    def read(self) -> EngineUsage:
+    def read(self) -> Usage:
         """Return what the engines have done so far."""
         statistics = [loaded.engine.statistics for loaded, _ in self.models.values()]
         # All models are on one device, or on a server.
         where = max((loaded for loaded, _ in self.models.values()), key=lambda loaded: loaded.accelerators)
-        return EngineUsage(
+        return Usage(
+            seconds=time.monotonic(),
             device=where.device,
             accelerators=where.accelerators,
             busy=sum(one.seconds for one in statistics),
@@ -254,7 +255,9 @@ async def load_agents(
             # Samples are kept under digests of what they were sampled from.
             speakers: dict[str | None, str] = {None: f"{digest} {loaded.precision}"}
             speakers |= {name: f"{speakers[None]} {digest_of_adapter(folder)}" for name, folder in adapters.items()}
-            models[model] = loaded, CachingEngine(loaded.engine, store.of_model(speakers))
+            caching = CachingEngine(loaded.engine, store, speakers)
+            closing.push_async_callback(caching.close)
+            models[model] = loaded, caching
         agents = {
             name: settings.agent(
                 name,

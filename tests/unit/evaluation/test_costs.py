@@ -4,9 +4,7 @@ import pytest
 
 from factories import make_score
 from mada.evaluation.costs import (
-    EngineUsage,
     Reuse,
-    RoundCost,
     SystemCost,
     Usage,
     UsageMeter,
@@ -53,11 +51,7 @@ def test_tokens_and_calls_by_round(grid):
     costs = system_cost(grid, DEBATE)
     assert costs == SystemCost(
         # Each benchmark weighs one half: 150 of `a` and (200 + 300)/2 of `b`, and so on.
-        rounds=(
-            RoundCost(1, "generator", 2, 200, 20),
-            RoundCost(2, "critic", 1, 40, 55),
-            RoundCost(3, "critic", 1, 20, 65),
-        ),
+        round_tokens=(200, 40, 20),
         calls=4,
         generated_tokens=260,
         prompt_tokens=140,
@@ -71,11 +65,7 @@ def test_tokens_and_calls_by_round(grid):
 
 def test_a_family_costs_the_mean_of_its_members(grid):
     costs = system_cost(grid, FAMILY)
-    assert costs.rounds == (
-        RoundCost(1, "generator", 1.5, 150, 15),
-        RoundCost(2, "critic", 0.5, 20, 27.5),
-        RoundCost(3, "critic", 0.5, 10, 32.5),
-    )
+    assert costs.round_tokens == (150, 20, 10)
     assert (costs.calls, costs.generated_tokens, costs.prompt_tokens) == (2.5, 180, 75)
     assert costs.tokens_per_right_answer == 720
 
@@ -148,65 +138,23 @@ def test_work_that_was_done_twice_spares_nothing():
     assert Reuse(0, 12).saved is None
 
 
-class Clock:
-    """Time and engines that a test moves on."""
+def test_stretches_are_recorded_as_they_grow_long_and_the_last_however_short(tmp_path):
+    """Engines do the same work in every second; what they did before counts for nothing."""
+    second, device = 1000.0, ("cpu", 0)
 
-    def __init__(self):
-        self.now = 1000.0
-        self.reading = EngineUsage("cpu", 0, busy=7.0, completions=3, generated_tokens=40, prompt_tokens=500)
+    def read():
+        return Usage(second, second / 2, *device, int(2 * second), int(8 * second), int(4 * second))
 
-    def work(self, seconds, *, busy, completions, generated, prompt):
-        self.now += seconds
-        last = self.reading
-        self.reading = EngineUsage(
-            last.device,
-            last.accelerators,
-            last.busy + busy,
-            last.completions + completions,
-            last.generated_tokens + generated,
-            last.prompt_tokens + prompt,
-        )
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    made = Clock()
-    monkeypatch.setattr("mada.evaluation.costs.time.monotonic", lambda: made.now)
-    return made
-
-
-@pytest.fixture
-def records(tmp_path, clock):
-    with Records(tmp_path / "effort.jsonl", Usage) as opened:
-        yield opened
-
-
-def test_the_last_stretch_is_recorded_however_short(clock, records):
-    meter = UsageMeter(records, lambda: clock.reading)
-    clock.work(0.25, busy=0.125, completions=1, generated=5, prompt=20)
-    meter.record(now=True)
-    assert list(records) == [Usage(0.25, 0.125, "cpu", 0, 1, 5, 20)]
-    clock.work(0.5, busy=0.5, completions=0, generated=1, prompt=0)
-    meter.record(now=True)
-    assert list(records)[1] == Usage(0.5, 0.5, "cpu", 0, 0, 1, 0)
-
-
-def test_seconds_add_up_to_the_whole_session(clock, records):
-    meter = UsageMeter(records, lambda: clock.reading)
-    for seconds in (1, 0.75, 0.5, 20, 1, 10, 0.5):
-        clock.work(seconds, busy=seconds / 2, completions=1, generated=8, prompt=10)
-        meter.record()
-    meter.record(now=True)
-    kept = list(records)
-    assert [one.seconds for one in kept] == [2.25, 20, 11, 0.5]
-    assert sum(one.busy for one in kept) == 16.875
-    assert sum(one.generated_tokens for one in kept) == 7 * 8
-    assert (sum(one.completions for one in kept), sum(one.prompt_tokens for one in kept)) == (7, 70)
-
-
-def test_the_device_is_the_one_that_computes(clock, records):
-    meter = UsageMeter(records, lambda: clock.reading)
-    clock.reading = EngineUsage("NVIDIA H200", 1, busy=8.0, completions=3, generated_tokens=40, prompt_tokens=500)
-    clock.now += 10
-    meter.record()
-    assert list(records) == [Usage(10.0, 1.0, "NVIDIA H200", 1, 0, 0, 0)]
+    with Records(tmp_path / "effort.jsonl", Usage) as records:
+        meter = UsageMeter(records, read)
+        for passed in (1, 0.75, 0.5, 20, 1, 10, 0.5):
+            second += passed
+            meter.record()
+        device = ("NVIDIA H200", 1)
+        meter.record(now=True)
+        assert list(records) == [
+            Usage(2.25, 1.125, "cpu", 0, 4, 18, 9),
+            Usage(20, 10, "cpu", 0, 40, 160, 80),
+            Usage(11, 5.5, "cpu", 0, 22, 88, 44),
+            Usage(0.5, 0.25, "NVIDIA H200", 1, 1, 4, 2),
+        ]

@@ -38,6 +38,10 @@ def scores(first=(2, 1, 0, 1, 2, 2), second=(0, 0, 0, 0, 0, 0), verdicts=(True, 
     ]
 
 
+def tables(grid, system, value):
+    return {name: values.tolist() for name, values in grid.values(system, value).items()}
+
+
 def accuracy(score):
     return score.accuracy
 
@@ -46,7 +50,7 @@ def test_values_have_a_row_per_problem_and_a_column_per_seed():
     grid = Grid.of(scores(), PLAN)
     assert grid.seeds == (0, 1)
     assert grid.problems == {"large": ("l1", "l2"), "small": ("s1",)}
-    assert grid.values(FIRST, accuracy) == {"large": [[1, 0], [1, 0.5]], "small": [[0.5, 1]]}
+    assert tables(grid, FIRST, accuracy) == {"large": [[1, 0], [1, 0.5]], "small": [[0.5, 1]]}
     assert grid.mean(FIRST, "large", 0, value=accuracy) == 1
     assert grid.mean(FIRST, "large", 1, value=accuracy) == 0.25
     # Each benchmark weighs one half: seed 0 (1 + 0.5)/2, seed 1 (0.25 + 1)/2.
@@ -56,13 +60,13 @@ def test_values_have_a_row_per_problem_and_a_column_per_seed():
 
 def test_a_system_is_measured_by_its_answers_or_by_its_verdict():
     grid = Grid.of(scores(), PLAN)
-    assert grid.values(SECOND, MEASURES["verdict"]) == {"large": [[0, 0], [1, 0]], "small": [[1, 1]]}
-    assert grid.values(SECOND, MEASURES["mean"]) == {"large": [[0, 0], [0, 0]], "small": [[0, 0]]}
+    assert tables(grid, SECOND, MEASURES["verdict"]) == {"large": [[0, 0], [1, 0]], "small": [[1, 1]]}
+    assert tables(grid, SECOND, MEASURES["mean"]) == {"large": [[0, 0], [0, 0]], "small": [[0, 0]]}
 
 
 def test_a_family_is_the_mean_of_its_members_on_every_question():
     grid = Grid.of(scores(second=(0, 1, 2, 1, 2, 0)), PLAN)
-    assert grid.values(FAMILY, MEASURES["mean"]) == {"large": [[0.5, 0.5], [1, 0.5]], "small": [[0.5, 0.5]]}
+    assert tables(grid, FAMILY, MEASURES["mean"]) == {"large": [[0.5, 0.5], [1, 0.5]], "small": [[0.5, 0.5]]}
     assert [one.name for one in grid.members_of(FAMILY)] == ["first", "second"]
     assert [one.name for one in grid.members_of(FIRST)] == ["first"]
     assert len(list(grid.scores_of(FAMILY))) == 12

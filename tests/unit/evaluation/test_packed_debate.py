@@ -83,21 +83,28 @@ def test_half_a_surrogate_pair_is_restored():
     assert restored(debate) == debate
 
 
-def transcript(debate):
-    return Transcript("s", "b", 0, "p", reference="7", debate=debate)
+OLDER = (  # of an older mada: prompts refer to earlier texts
+    "eNrlUkFOwzAQ/MrKVywUKKU0l4o7EhckDm0VOcm2sep4g+2QVlH+zjolBQQ/4BbPrGdnxunFW4s+aLIiFa+VCqA9zOAK7iRoCx25"
+    "0gO5+G3bOkfnJXSVLip8RwcnasHoA0LOGishhaPWll6k616cx0V6E1GDLL9Hi04FcjwYWmfPc4rhwKxitHFUN3xYi0frO3QpCLlO"
+    "ZCLvZ9vtRGeBDhgvz1kZfUPWs3ovAh6jzkuF4NsaaAehQo8QOgKj3B6nBJFSTWPQx7CbTU5HLPvFcM0O1LiXZRbRZFyUFZyJhZdS"
+    "+EANU2jLC6ljWtsaI4WhfcYO8wtQo7LZhJ7BgUUqcoGbKLPJPF9IpCgq5VQR2F9mcBcyanlpMmwH+dXl7aXLwumgiz+LzH8U+UR0"
+    "+F6jFPDMvXALXp1G4paJ+UMkxvcvaXxWZlfid+fL/9E5B+f/u9RF+NT4AFYCEpo="
+)
 
 
-def test_records_are_packed_and_those_of_an_older_mada_are_read(tmp_path):
-    first, second = transcript(debate_of(words=20)), transcript(debate_of(words=30))
+def test_records_are_packed_and_those_of_older_versions_are_read(tmp_path):
+    question = "What is 3 + 4, in words or in numbers, whichever you like best?"
+    said = Response("The sum of these two large numbers of apples is \\boxed{7}.", "7", 9, stop="end")
+    debate = Debate(question).with_round("generator", [Turn("a", f"Answer: {question}", 5, said)])
+    prompt = f"Look: {question} Others say: {said.text} What do you say?"
+    debate = debate.with_round("critic", [Turn("b", prompt, 9, said)])
     path = tmp_path / "transcripts.jsonl"
     old = {"system": "s", "benchmark": "b", "seed": 0, "problem": "p", "reference": "7"}
-    path.write_text(json.dumps({**old, "debate": json.loads(plain(first.debate))}) + "\n")
+    path.write_text("".join(json.dumps({**old, "debate": one}) + "\n" for one in (json.loads(plain(debate)), OLDER)))
     with Records(path, Transcript) as records:
-        records.append(second)
-        assert list(records) == [first, second]
-    before, after = [json.loads(line) for line in path.read_text().splitlines()]
-    assert isinstance(before["debate"], dict)
-    assert isinstance(after["debate"], str)
+        records.append(Transcript("s", "b", 0, "p", reference="7", debate=debate))
+        assert [one.debate for one in records] == [debate] * 3
+    assert isinstance(json.loads(path.read_text().splitlines()[-1])["debate"], str)
 
 
 @pytest.mark.parametrize("damage", ["", "!", "AAAA", pack_debate(Debate("?"))[:-8]])

@@ -109,7 +109,7 @@ def _total(cost: EvaluationCost, *, price_per_hour: float | None) -> Table:
 
 def _per_question(costs: dict[str, SystemCost]) -> Table:
     """Return what each system costs per question; columns without any value are left out."""
-    rounds = max(len(one.rounds) for one in costs.values())
+    rounds = max(len(one.round_tokens) for one in costs.values())
     generated = "generated tokens"
     headings: list[tuple[Column, Callable[[SystemCost], str]]] = [(Column("calls"), lambda one: count_text(one.calls))]
     if rounds > 1:
@@ -136,7 +136,7 @@ def _per_question(costs: dict[str, SystemCost]) -> Table:
 
 
 def _round_tokens(index: int) -> Callable[[SystemCost], str]:
-    return lambda one: f"{one.rounds[index].generated_tokens:,.0f}" if index < len(one.rounds) else NOTHING
+    return lambda one: f"{one.round_tokens[index]:,.0f}" if index < len(one.round_tokens) else NOTHING
 
 
 def _optional(number: float | None, form: str) -> str:
