@@ -15,25 +15,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
-from scipy.stats import binom, ttest_ind
-from statsmodels.stats.multitest import multipletests
+from scipy.stats import ttest_ind
 from transformers import PreTrainedTokenizerBase
 from typer.testing import CliRunner
 
 from mada.cli import app
-from mada.evaluation.costs import USAGE, Usage, evaluation_cost, system_cost
+from mada.evaluation.costs import USAGE, Usage, evaluation_cost
 from mada.evaluation.grid import Grid
 from mada.evaluation.scores import Transcript
-from mada.evaluation.summary import Summary, against_reference, at_k
-from mada.evaluation.transitions import DebateTransitions, Outcome, Transitions, debate_transitions
+from mada.evaluation.summary import Summary
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import save_adapter
 from mada.models.engines import EngineStatistics
@@ -75,10 +72,6 @@ class Shape:
     @property
     def later_rounds(self) -> int:
         return {"debate": (self.rounds or 2) - 1, "judge": 1, "best-of-n": 1}.get(self.kind, 0)
-
-    @property
-    def is_samples_of_one(self) -> bool:
-        return not self.later_rounds and len(set(self.agents)) == 1 and self.kind != "single"
 
 
 SYSTEMS = {
@@ -386,11 +379,6 @@ class Oracle:
         return [fmean(value(item) for item in items if item.seed == seed) for seed in range(SEEDS)]
 
     @staticmethod
-    def weight(item: Item) -> float:
-        """A question's weight in all averages: every benchmark has the same."""
-        return 1 / len(BENCHMARKS) / SEEDS / len(BENCHMARKS[item.benchmark])
-
-    @staticmethod
     def _places(systems: Sequence[str] | set[str]) -> Iterator[tuple[str, str, int, int]]:
         for system, benchmark, seed in product(sorted(systems), BENCHMARKS, range(SEEDS)):
             for place in range(len(BENCHMARKS[benchmark])):
@@ -592,30 +580,6 @@ def standard_error(values: Sequence[float]) -> float:
 # --- The comparison --------------------------------------------------------------------------------------------------
 
 
-def test_the_foretold_evaluation_has_something_of_everything(oracle: Oracle) -> None:
-    for name in SYSTEMS:
-        items = oracle.of(name)
-        assert 0 < oracle.average(name, lambda item: item.verdict_right) < 1
-        assert {item.verdict_right for item in items} == {True, False}
-        if name not in ("single", "judge", "matched-judge", "weighted", "matched-weighted"):
-            assert any(item.verdict[1] for item in items), "some votes are tied"
-        assert any(turn.cut_off and not turn.unfit for item in items for turn in item.turns)
-        assert any(turn.answer is None and not turn.unfit for item in items for turn in item.turns)
-        assert sum(turn.unfit for item in items for turn in item.turns) == sum(
-            len(item.turns) for item in items if item.question.id == "middle-long"
-        )
-    for name in DEBATES:
-        passed = {(item.first_vote_right, item.verdict_right) for item in oracle.of(name)}
-        assert len(passed) == 4, "debates correct and damage"
-    sizes = {len(item.rounds[0]) for item in oracle.of("matched-vote")}
-    assert len(sizes) > 1, "the budget is no whole number"
-    assert any(item.verdict[1] for item in [*oracle.of("weighted"), *oracle.of("matched-weighted")])
-    verdicts = [(item.verdict_right, item.first_vote_right) for item in oracle.of("judge")]
-    assert len(set(verdicts)) == 4, "a judge overrules the vote, for better and worse"
-    weighted = [(item.verdict_right, item.first_vote_right) for item in oracle.of("matched-weighted")]
-    assert len(set(weighted)) > 2, "weights change the vote"
-
-
 def test_every_question_is_recorded_as_foretold(held: Held, oracle: Oracle) -> None:
     scores = {(one["system"], one["benchmark"], one["seed"], one["problem"]): one for one in held.lines("scores")}
     assert len(held.lines("scores")) == len(scores) == len(SYSTEMS) * SEEDS * sum(SIZES.values())
@@ -738,187 +702,6 @@ def p_value(first: Sequence[float], second: Sequence[float]) -> float:
     return float(result.pvalue)
 
 
-def test_the_comparisons_are_as_foretold(held: Held, oracle: Oracle) -> None:
-    averages = {name: oracle.seed_averages(name, lambda item: item.verdict_right) for name in SYSTEMS}
-    others = [name for name in SYSTEMS if name != REFERENCE]
-    compared = against_reference(held.grid)
-    assert [one.system.name for one in compared] == others
-    p_values = [p_value(averages[name], averages[REFERENCE]) for name in others]
-    assert [one.holm for one in compared] == about_list(multipletests(p_values, method="holm")[1])
-    assert [one.benjamini_hochberg for one in compared] == about_list(multipletests(p_values, method="fdr_bh")[1])
-    for one in compared:
-        name = one.system.name
-        assert (one.seeds.difference, one.seeds.p) == welch(averages[name], averages[REFERENCE])
-        difference = fmean(averages[name]) - fmean(averages[REFERENCE])
-        assert one.permutation.difference == about(difference)
-        mostly = [problems_mostly_right(oracle, system) for system in (name, REFERENCE)]
-        table = Counter(zip(*mostly, strict=True))
-        assert (one.mcnemar.both, one.mcnemar.only_first) == (table[True, True], table[True, False])
-        assert (one.mcnemar.only_second, one.mcnemar.neither) == (table[False, True], table[False, False])
-        assert (one.bootstrap.value, one.pairs.comparison.difference) == (about(difference), about(difference))
-        right = [
-            {(item.question.id, item.seed): item.verdict_right for item in oracle.of(x)} for x in (name, REFERENCE)
-        ]
-        pairs = Counter((right[0][place], right[1][place]) for place in right[0])
-        assert (one.pairs.first_better, one.pairs.second_better) == (pairs[True, False], pairs[False, True])
-
-
-def about_list(values: Any) -> Any:
-    return pytest.approx([float(value) for value in values], rel=1e-9)
-
-
-def problems_mostly_right(oracle: Oracle, system: str) -> list[bool]:
-    values: dict[str, list[float]] = defaultdict(list)
-    for item in oracle.of(system):
-        values[item.question.id].append(item.verdict_right)
-    return [fmean(values[problem]) > 0.5 + 1e-9 for problem in sorted(values)]
-
-
-def test_the_ledger_is_as_foretold(held: Held, oracle: Oracle) -> None:
-    for system in held.grid.plan.systems:
-        ledger = debate_transitions(held.grid, system)
-        if SYSTEMS[system.name].later_rounds:
-            assert ledger is not None
-            compare_ledger(ledger, oracle.of(system.name))
-        else:
-            assert ledger is None
-
-
-def compare_ledger(ledger: DebateTransitions, items: Sequence[Item]) -> None:
-    votes = [(item, [vote == item.question.truth for vote in item.votes]) for item in items]
-    steps = len(items[0].rounds) - 1
-    assert len(ledger.votes) == steps
-    for step in range(steps):
-        compare_transitions(ledger.votes[step], [(item, (row[step], row[step + 1]), 1.0) for item, row in votes])
-    compare_transitions(ledger.overall, [(item, (row[0], row[-1]), 1.0) for item, row in votes])
-
-    turns: dict[str, list[tuple[Item, tuple[bool, bool], float]]] = defaultdict(list)
-    sources: dict[str, list[tuple[Item, str, bool, float]]] = defaultdict(list)
-    for item, right in votes:
-        part = 1 / sum(len(row) for row in item.rounds[1:])
-        for number, row in enumerate(item.rounds[1:]):
-            before = {turn.value for turn in item.rounds[number]}
-            for turn in row:
-                if turn.value is None:
-                    source = "none"
-                elif turn.value == item.votes[number]:
-                    source = "majority"
-                else:
-                    source = "minority" if turn.value in before else "new"
-                turns[turn.agent].append((item, (right[number], item.right(turn)), part))
-                sources[turn.agent].append((item, source, item.right(turn), part))
-    assert ledger.turns.keys() == ledger.sources_by_critic.keys() == turns.keys()
-    for critic, taken in turns.items():
-        compare_transitions(ledger.turns[critic], taken)
-        compare_copying(ledger.sources_by_critic[critic], sources[critic])
-    compare_copying(ledger.sources, [one for taken in sources.values() for one in taken])
-
-    seats = max(len(item.rounds[0]) for item in items)
-    assert (len(ledger.by_right), len(ledger.by_seat)) == (seats + 1, seats)
-    for right, outcome in enumerate(ledger.by_right):
-        compare_outcome(outcome, [item for item in items if sum(map(item.right, item.rounds[0])) == right])
-    for seat, outcome in enumerate(ledger.by_seat):
-        alone = [item for item in items if [at for at, turn in enumerate(item.rounds[0]) if item.right(turn)] == [seat]]
-        compare_outcome(outcome, alone)
-
-
-def compare_outcome(outcome: Outcome, such: Sequence[Item]) -> None:
-    share = sum(map(Oracle.weight, such))
-    assert (outcome.count, outcome.share) == (len(such), about(share))
-    if such:
-        assert outcome.accuracy == about(sum(Oracle.weight(item) * item.accuracy for item in such) / share)
-        right = [Oracle.weight(item) for item in such if item.votes[-1] == item.question.truth]
-        assert outcome.vote == about(sum(right) / share)
-    else:
-        assert (outcome.accuracy, outcome.vote) == (None, None)
-
-
-def compare_transitions(found: Transitions, passed: Sequence[tuple[Item, tuple[bool, bool], float]]) -> None:
-    total = sum(Oracle.weight(item) * part for item, _, part in passed)
-
-    def share(*wanted: bool) -> Any:
-        return about(sum(Oracle.weight(item) * part for item, one, part in passed if one == wanted) / total)
-
-    assert (found.right_to_right, found.right_to_wrong) == (share(True, True), share(True, False))
-    assert (found.wrong_to_right, found.wrong_to_wrong) == (share(False, True), share(False, False))
-
-
-def compare_copying(found: Mapping[Any, Any], taken: Sequence[tuple[Item, str, bool, float]]) -> None:
-    weights = [(Oracle.weight(item) * part, source, right) for item, source, right, part in taken]
-    total = sum(weight for weight, _, _ in weights)
-    assert set(found) == {"majority", "minority", "new", "none"}
-    for source, one in found.items():
-        share = sum(weight for weight, name, _ in weights if name == source)
-        assert one.share == about(share / total)
-        right = sum(weight for weight, name, is_right in weights if name == source and is_right)
-        assert one.accuracy == about(right / share if share else None)
-
-
-def test_the_costs_are_as_foretold(held: Held, oracle: Oracle, adapters: Mapping[str, Path]) -> None:
-    assert len({numbers_in(folder) for folder in adapters.values()}) == 2
-    seconds = sum(effort.seconds for effort in held.efforts)
-    sampled = sum(turn.tokens for turn in oracle.sampled.values())
-    for system in held.grid.plan.systems:
-        shape = SYSTEMS[system.name]
-        accuracy = oracle.average(system.name, lambda item: item.verdict_right)
-        tokens = oracle.average(system.name, lambda item: item.generated)
-        costs = system_cost(held.grid, system, usage=held.efforts, price_per_hour=3.6)
-        assert [one.number for one in costs.rounds] == list(range(1, shape.later_rounds + 2))
-        for place, one in enumerate(costs.rounds):
-            assert one.role == ("critic" if place else "generator")
-            assert one.calls == about(oracle.average(system.name, lambda item, at=place: len(item.rounds[at])))
-            assert one.generated_tokens == about(
-                oracle.average(system.name, lambda item, at=place: sum(turn.tokens for turn in item.rounds[at]))
-            )
-            assert one.prompt_tokens == about(
-                oracle.average(system.name, lambda item, at=place: sum(turn.prompt_tokens for turn in item.rounds[at]))
-            )
-        assert costs.calls == about(oracle.average(system.name, lambda item: len(item.turns)))
-        assert costs.generated_tokens == about(tokens)
-        assert costs.prompt_tokens == about(
-            oracle.average(system.name, lambda item: sum(turn.prompt_tokens for turn in item.turns))
-        )
-        assert costs.tokens_per_right_answer == about(tokens / accuracy)
-        seated = {SPEAKERS[agent] for agent in (*shape.agents, *shape.critics, *filter(None, [shape.judge]))}
-        trained = sum(numbers_in(adapters[speaker]) for speaker in seated if speaker in adapters)
-        assert costs.parameters == trained
-        assert costs.seconds == about(seconds / sampled * tokens)
-        assert costs.money == about(seconds / sampled * tokens / 1000)
-        assert costs.accelerator_seconds is None
-
-
-def numbers_in(adapter: Path) -> int:
-    with safe_open(adapter / "adapter_model.safetensors", framework="pt") as file:
-        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
-
-
-def test_what_k_samples_reach_is_as_foretold(held: Held, oracle: Oracle) -> None:
-    curves = {curve.system.name: curve.points for curve in at_k(held.grid)}
-    assert set(curves) == {name for name, shape in SYSTEMS.items() if shape.is_samples_of_one}
-    for name, points in curves.items():
-        most = min(len(item.rounds[0]) for item in oracle.of(name))
-        assert [point.k for point in points] == list(range(1, most + 1))
-        for point in points:
-            passed = oracle.seed_averages(name, lambda item, k=point.k: fmean(passes(item, k)))
-            voted = oracle.seed_averages(name, lambda item, k=point.k: fmean(wins(item, k)))
-            for estimate, values in [(point.passed, passed), (point.majority, voted)]:
-                assert (estimate.mean, estimate.standard_error) == (about(fmean(values)), about(standard_error(values)))
-
-
-def passes(item: Item, k: int) -> Iterator[bool]:
-    """Say of every choice of k samples whether one of them is right."""
-    for chosen in combinations(item.rounds[0], k):
-        yield any(map(item.right, chosen))
-
-
-def wins(item: Item, k: int) -> Iterator[float]:
-    """Say of every choice of k samples how likely its vote is right, tied answers having equal chances."""
-    for chosen in combinations(item.rounds[0], k):
-        votes = Counter(turn.value for turn in chosen if turn.value is not None)
-        best = [value for value, count in votes.items() if count == max(votes.values())]
-        yield best.count(Fraction(item.question.truth)) / len(best) if best else 0.0
-
-
 def test_the_tables_show_what_was_foretold(held: Held, oracle: Oracle) -> None:
     report = held.run.path("report.md").read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in report.splitlines() if line[:1] == "|"]
@@ -938,35 +721,3 @@ def test_the_tables_show_what_was_foretold(held: Held, oracle: Oracle) -> None:
             line for line in held.shown.splitlines() if line.strip().startswith(row[0][:20]) and wanted in line
         ]
         assert cells["tokens, generated"] in line
-
-
-# --- A model of which only the chance is known -----------------------------------------------------------------------
-
-CHANCE = 0.37
-
-
-def toss(speaker: str, kind: str, question: str, seen: Sequence[str], seed: int) -> Said:
-    """Be right with a chance that only the seed decides; whoever is wrong is wrong in the same way."""
-    truth = int(question.rsplit(" ", 1)[1])
-    value = truth if random.Random(f"toss {seed}").random() < CHANCE else truth + 1
-    return Said(f"\\boxed{{{value}}}", -1.0, cut_off=False)
-
-
-def test_accuracies_are_within_four_sigmas_of_the_models_chance(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    questions = [Question(f"p{place}", f"What is {place}", place) for place in range(250)]
-    write_problems(tmp_path, {"many.jsonl": questions})
-    prompts = '[prompts]\nreasoning = "Solve: {question}"\n'
-    systems = '[[systems]]\nkind = "single"\nagents = ["m"]\n[[systems]]\nkind = "vote"\nagents = ["m"]\nsamples = 5\n'
-    (tmp_path / "file.toml").write_text(
-        f'benchmarks = ["many.jsonl"]\nseeds = 3\n[grading]\nworkers = 1\n{prompts}'
-        f'[agents.m]\nmodel = "mada-nano"\n{systems}'
-    )
-    summary = evaluate(tmp_path, "file.toml", script=toss, tokenizer=tokenizer).summary
-    for one, chance in zip(summary.systems, (CHANCE, float(binom.sf(2, 5, CHANCE))), strict=True):
-        sigma = math.sqrt(chance * (1 - chance) / (3 * len(questions)))
-        assert abs(one.verdict.average.mean - chance) < 4 * sigma
-        # The standard error over three seeds is a rough estimate of the same sigma.
-        assert one.verdict.average.standard_error is not None
-        assert 0.05 < one.verdict.average.standard_error / sigma < 4

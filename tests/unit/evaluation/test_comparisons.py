@@ -9,7 +9,7 @@ import pytest
 from factories import make_score
 from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.statistics import Estimate, bootstrap_mean, detectable_difference
+from mada.evaluation.statistics import bootstrap_mean, detectable_difference
 from mada.evaluation.summary import accuracies_over_problems, against_reference, at_k, power_note, summarize
 
 # Right answers of both seeds, problem by problem.
@@ -122,11 +122,6 @@ def test_one_seed_and_one_problem_leave_only_what_they_can_tell():
     assert note.benchmarks["a"].detectable is None
 
 
-def test_a_lone_system_is_compared_with_nothing(grid):
-    alone = Grid.of(scores("base", BASE), EvaluationPlan(systems=(planned("base"),), reference="base"))
-    assert against_reference(alone) == []
-
-
 # Three samples of the one question and four of the other; 0 is right.
 SAMPLES = {"p": (0, 0, 1), "q": (1, 1, None, 0)}
 
@@ -145,20 +140,6 @@ def test_pass_and_majority_at_k():
     assert [point.passed.mean for point in curve.points] == pytest.approx([11 / 24, 3 / 4, 7 / 8])
     assert [point.majority.mean for point in curve.points] == pytest.approx([11 / 24, (2 / 3 + 1 / 3) / 2, 5 / 8])
     assert {point.passed.standard_error for point in curve.points} == {0.0}
-
-
-def test_at_k_weighs_benchmarks_equally_and_has_a_spread_over_seeds():
-    vote = planned("vote", generators=("g", "g"))
-    right = {("x", 0): 1, ("x", 1): 1, ("y", 0): 0, ("y", 1): 2}
-    given = [
-        score("vote", (benchmark, seed, f"{benchmark}{place}"), tuple(0 if one < count else 1 for one in range(2)))
-        for (benchmark, seed), count in right.items()
-        for place in range(1 if benchmark == "x" else 3)
-    ]
-    [curve] = at_k(Grid.of(given, EvaluationPlan(systems=(vote,), reference="vote")))
-    # Seeds: (½ + 0) / 2 and (½ + 1) / 2; with both samples (1 + 0) / 2 and 1.
-    assert curve.points[0].passed == Estimate(0.5, 0.25, 2)
-    assert curve.points[1].passed == Estimate(0.75, 0.25, 2)
 
 
 def test_a_group_is_right_if_most_of_it_is():
@@ -214,9 +195,3 @@ def test_a_benchmark_without_any_error_tells_nothing_of_power():
     note = power_note(Grid.of(given, EvaluationPlan(systems=(planned("base"),), reference="base")))
     assert (note.spread, note.detectable) == (0.0, 0.0)
     assert [one.detectable for one in note.benchmarks.values()] == [None, None]
-
-
-def test_spreads_are_pooled_by_their_squares():
-    given = [*scores("x", {"a": [(1, 0)]}), *scores("y", {"a": [(1, 1)]})]
-    note = power_note(Grid.of(given, EvaluationPlan(systems=(planned("x"), planned("y")), reference="x")))
-    assert note.spread == pytest.approx(math.sqrt((0.5 + 0) / 2))

@@ -152,28 +152,6 @@ def test_the_pairwise_matrices(row):
     assert disagreements(row) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "refused"),
-    [
-        ({"difference": "+1.7(0.5)"}, ["difference"]),
-        ({"difference": "+0.6(0.7)"}, ["standard_error"]),
-        ({"p": "0.180"}, ["p"]),
-        ({"p": "<0.001"}, ["p"]),
-        ({"interval": ("-1.0", "+1.7")}, ["low"]),
-        ({"interval": ("-0.5", "+2.2")}, ["high"]),
-    ],
-)
-def test_a_wrong_number_is_refused(change, refused):
-    [row] = [row for row in SIGNIFICANCE if row.name == "STILL-3-LoRA"]
-    values = {field: getattr(row, field) for field in Row.__dataclass_fields__}
-    assert disagreements(Row(**{**values, **change})) == refused
-
-
-def test_another_number_of_seeds_is_refused(monkeypatch):
-    monkeypatch.setattr(f"{__name__}.SEEDS", 3)
-    assert any(disagreements(row) for row in SIGNIFICANCE)
-
-
 @pytest.mark.parametrize("model", [row["model"] for row in PAPER["accuracy"][1:]])
 def test_shaded_cells_are_those_that_differ_from_the_base(model):
     base, *others = PAPER["accuracy"]
@@ -182,17 +160,6 @@ def test_shaded_cells_are_those_that_differ_from_the_base(model):
         cells = Row(benchmark, row[benchmark], base[benchmark], difference="", p="")
         found = recomputed(cells.first, cells.second, difference=cells.of_means)
         assert (benchmark in row["shaded"]) in {bool(comparison.stars) for comparison in found}, benchmark
-
-
-def test_a_matrix_and_its_mirror_and_the_table_of_mada_say_the_same():
-    models, differences, p = (PAPER["pairwise"][name] for name in ("models", "differences", "p"))
-    for i, j in product(range(len(models)), repeat=2):
-        if i != j:
-            assert p[i][j] == p[j][i]
-            assert mean_and_error(differences[i][j])[0].low == -mean_and_error(differences[j][i])[0].high
-    assert models == [*(row["model"] for row in PAPER["significance"]), "MADA"]
-    for j, row in enumerate(PAPER["significance"]):
-        assert (differences[-1][j], p[-1][j]) == (row["difference"], row["p"])
 
 
 @pytest.mark.parametrize("row", PAPER["costs"][1:], ids=lambda row: row["model"])
@@ -212,14 +179,6 @@ def test_gain_per_parameter(row):
 
 # Gains in points that the other columns allow and that give the paper's number. Where one digit does (+2.0, +4.4), it
 # is that; +3.3, +0.6 and +1.4 give 19, 41 and 95, so the unrounded gains must have been about these.
-@pytest.mark.parametrize(
-    ("points", "parameters", "expected"),
-    [(3.25, 1.78e9, 18), (4.4, 1.78e9, 25), (0.62, 1.48e8, 42), (1.42, 1.48e8, 96), (2.0, 1.10e8, 182)],
-)
-def test_gains_that_give_the_papers_numbers(points, parameters, expected):
-    assert int(gain_per_parameter(points / 100, int(parameters)) + 0.5) == expected
-
-
 def test_the_claims_against_baselines_survive_holms_correction():
     # The paper corrects nothing. <0.001 is taken for .001, the least favourable reading of it.
     adjusted = holm([float(row.p.removeprefix("<")) for row in SIGNIFICANCE])

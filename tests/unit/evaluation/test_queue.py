@@ -169,25 +169,6 @@ def test_the_order_in_which_questions_are_answered_changes_nothing(session):
     assert in_order(together.scores) == in_order(one_by_one.scores)
 
 
-def test_a_sample_has_the_seed_of_its_question_and_its_number_in_every_system(session):
-    held = session(plan=EvaluationPlan.of([SINGLE, DEBATE, VOTE, HIDDEN], reference="debate")).hold()
-    with Run.open(held.folder, Recipe()) as run:
-        questions = [
-            (problem.question, run.seed("evaluate", benchmark, seed, problem.id))
-            for benchmark, of_benchmark in PROBLEMS.items()
-            for seed in range(SEEDS)
-            for problem in of_benchmark
-        ]
-    assert len(set(questions)) == QUESTIONS
-
-    def drawn(*draws):
-        return Counter((question, seed_for(seed, "turn", 1, draw)) for question, seed in questions for draw in draws)
-
-    # g is alone, first in the debate, first and third in the vote; h second in both, and in the hidden debate too.
-    assert Counter(held.speakers["g"].asked) == drawn(0, 0, 0, 2)
-    assert Counter(held.speakers["h"].asked) == drawn(1, 1, 1)
-
-
 def test_matched_systems_come_last_and_meet_the_tokens_of_their_target(session):
     held = session().hold()
     systems = [score.system for score in held.scores]
@@ -206,46 +187,6 @@ def test_matched_systems_come_last_and_meet_the_tokens_of_their_target(session):
 
 
 ROTATED = majority_vote("rotated", "Rotated", ["g", "h"], matched_to="debate")
-
-
-def test_who_begins_goes_by_the_question_and_samples_stay_shared(session):
-    plan = EvaluationPlan.of([SINGLE, DEBATE, ROTATED], reference="debate")
-    held = session(plan=plan).hold()
-    with Run.open(held.folder, Recipe()) as run:
-        seeds = {
-            (benchmark, seed, problem.id): run.seed("evaluate", benchmark, seed, problem.id)
-            for benchmark, of_benchmark in PROBLEMS.items()
-            for seed in range(SEEDS)
-            for problem in of_benchmark
-        }
-    drawn = Counter()
-    for benchmark in PROBLEMS:
-        here = by_question(one for one in held.scores if place(one)[:2] == ("rotated", benchmark))
-        for number, one in enumerate(here):
-            order = ("g", "h") if number % 2 == 0 else ("h", "g")
-            assert one.agents[0] == (order * 3)[: len(one.agents[0])]
-            # g's samples have the numbers 0, 2, … and h's 1, 3, …, whoever begins: the debate's own are among them.
-            for agent, first in (("g", 0), ("h", 1)):
-                for turn in range(one.agents[0].count(agent)):
-                    drawn[agent, seed_for(seeds[place(one)[1:]], "turn", 1, first + 2 * turn)] += 1
-    for agent, first, others in (("g", 0, 2), ("h", 1, 1)):  # g is alone and in the debate, h in the debate
-        mine = Counter(seed for _, seed in held.speakers[agent].asked)
-        for seed in seeds.values():
-            mine[seed_for(seed, "turn", 1, first)] -= others
-        assert +mine == Counter({seed: count for (name, seed), count in drawn.items() if name == agent})
-
-
-def test_what_is_spent_meets_the_budget_whoever_speaks_longest(session, monkeypatch):
-    monkeypatch.setitem(TOKENS, "g", 2000)
-    monkeypatch.setitem(TOKENS, "h", 200)
-    plan = EvaluationPlan.of([SINGLE, DEBATE, ROTATED], reference="debate")
-    held = session(plan=plan, speakers=[Speaker(name, varies=True) for name in TOKENS]).hold()
-    for benchmark in PROBLEMS:
-        spent = Counter()
-        for one in held.scores:
-            if one.benchmark == benchmark:
-                spent[one.system] += one.generated_tokens
-        assert abs(spent["rotated"] - spent["debate"]) <= 2200 / 2, "half of the longest sample"
 
 
 def test_no_order_and_no_kill_changes_how_many_samples_there_are(session):
@@ -267,47 +208,7 @@ def test_no_order_and_no_kill_changes_how_many_samples_there_are(session):
         assert in_order(again.scores) == in_order(one_by_one.scores)
 
 
-def test_after_its_pilot_a_judge_has_as_many_samples_as_its_own_replies_leave(session, monkeypatch):
-    monkeypatch.setattr(mada.evaluation.budgets, "PILOT", 1)
-    held = session().hold()
-    sizes = {
-        benchmark: [len(one.agents[0]) for one in by_question(held.scores) if place(one)[:2] == ("judge", benchmark)]
-        for benchmark in PROBLEMS
-    }
-    # 875 tokens, a sample has 150, the judge writes 60: first (875 - 150) / 150 = 4.8 samples. Five and the judge spent
-    # 810, so there are 897 for each other question on small, 888 on large, and 60 less for samples: 5.6 and 5.5.
-    assert sizes == {"small": [5, 6, 5, 6], "large": [5, 6, 5, 6, 5, 6]}
-
-
-def test_cost_takes_prompts_into_account(session):
-    """A debate has 875 tokens and reads a prompt of 10 for each of three agents; a vote of g reads one."""
-    plan = EvaluationPlan.of(
-        [SINGLE, DEBATE, majority_vote("vote", "Vote", ["g"], matched_to="debate", match="cost")], reference="debate"
-    )
-    for price, of_large in ((0.0, [6, 6, 6, 5, 6, 6]), (15.0, [8, 8, 8, 7, 8, 8])):
-        # 875 + 3 × 150 = 1,325, less 150 for the vote's prompt: 1,175 / 150 = 7.83.
-        held = session(str(price), plan=plan).hold(prompt_price=price)
-        found = [len(one.agents[0]) for one in by_question(held.scores) if place(one)[:2] == ("vote", "large")]
-        assert found == of_large
-    with pytest.raises(EvaluationError, match="price"):
-        session("unknown", plan=plan).hold()
-
-
-def test_a_system_comes_to_its_answer_by_its_own_rule(session):
-    """A judge and a critic that insist on an answer that nobody gave: the critic's counts, the judge's does not."""
-    plan = EvaluationPlan.of(
-        [DEBATE, llm_judge("judge", "Judge", ["g", "h"], judge="g as judge", samples=3)], reference="debate"
-    )
-    stubborn = [Speaker("c", insists_on="4"), Speaker("g as judge", insists_on="99")]
-    held = session(plan=plan, speakers=stubborn).hold()
-    of_judge = [one for one in held.scores if one.system == "judge"]
-    assert {one.answers[1] for one in of_judge} == {("99",)}
-    assert [one.verdict_correct for one in of_judge] == [one.first_vote_correct for one in of_judge]
-    assert {one.verdict_correct for one in of_judge} == {True, False}
-    assert all(one.verdict_correct for one in held.scores if one.system == "debate")
-
-
-@pytest.mark.parametrize("kept", [lambda number: number % 3 == 0, lambda number: number < 25, lambda number: False])
+@pytest.mark.parametrize("kept", [lambda number: number % 3 == 0, lambda number: number < 25, lambda number: True])
 def test_only_what_is_missing_is_done_again_and_the_records_are_the_same(session, kept):
     whole = session().hold()
     before, transcripts = whole.scores, whole.transcripts
@@ -324,35 +225,6 @@ def test_only_what_is_missing_is_done_again_and_the_records_are_the_same(session
     wanted = Counter(agent for score in gone for agents in score.agents for agent in agents)
     assert again.calls == wanted
     assert (again.progress[0][0], again.meter.count) == (len(left), len(gone))
-
-
-def test_a_finished_evaluation_asks_nobody(session):
-    whole = session().hold()
-    again = session().hold()
-    assert (again.calls, again.meter.count) == ({}, 0)
-    assert again.scores == whole.scores
-    assert again.progress == [whole.progress[-1]]
-
-
-def test_systems_can_be_held_in_several_sittings(session):
-    apart = session("apart")
-    apart.hold(systems=[DEBATE, HIDDEN]).hold(systems=[SINGLE, VOTE]).hold(systems=[MATCHED, JUDGE])
-    assert in_order(apart.scores) == in_order(session("together").hold().scores)
-
-
-def test_only_debates_that_are_shown_have_transcripts(session):
-    held = session().hold()
-    assert Counter(map(place, held.transcripts)) == Counter(
-        place(score) for score in held.scores if score.system == "debate"
-    )
-    by_place = {place(score): score for score in held.scores}
-    for transcript in held.transcripts:
-        debate, score = transcript.debate, by_place[place(transcript)]
-        assert transcript.reference == "4"
-        assert debate.question == f"question {transcript.problem[1:]}"
-        assert tuple(tuple(turn.response.answer for turn in one.turns) for one in debate.rounds) == score.answers
-        assert debate.verdict is not None
-        assert (debate.verdict.answer == "4") == score.verdict_correct
 
 
 def test_a_transcript_is_written_before_its_score_and_is_not_written_again_after_a_kill(session, monkeypatch):
@@ -445,22 +317,3 @@ def test_progress_counts_all_systems_and_says_how_right_the_reference_is(session
             right.append(score.accuracy)
         assert held.progress[number][2] == (f"debate {sum(right) / len(right):.1%} right" if right else "")
     assert 0 < sum(right) < len(right), "a share that says something"
-
-
-def test_what_is_missing_is_in_the_order_of_seeds_and_numbered_over_them(tmp_path, grader):
-    with Run.open(tmp_path / "run", Recipe()) as run:
-        queue = Queue(run, PLAN, PROBLEMS, seeds=SEEDS, grader=grader, progressed=lambda *_: None)
-        items = queue.pending(DEBATE)
-    assert [(item.benchmark, item.seed, item.problem.id, item.number) for item in items] == [
-        ("small", 0, "p0", 0),
-        ("small", 0, "p1", 1),
-        ("large", 0, "p0", 0),
-        ("large", 0, "p1", 1),
-        ("large", 0, "p2", 2),
-        ("small", 1, "p0", 2),
-        ("small", 1, "p1", 3),
-        ("large", 1, "p0", 3),
-        ("large", 1, "p1", 4),
-        ("large", 1, "p2", 5),
-    ]
-    assert items[3].key == ("debate", "large", 0, "p1")

@@ -163,26 +163,6 @@ def test_teams_of_one_generator_and_one_critic():
     assert (member.generators, member.draws, member.critics, member.rounds) == (("g2",), (1,), ("c3",), 2)
 
 
-def test_teams_of_two_leave_out_one_generator_and_one_critic():
-    systems = of(G, C)
-    members = [systems[name] for name in systems["agents-2+2"].members]
-    assert {member.generators: member.draws for member in members} == {
-        ("g1", "g2"): (0, 1),
-        ("g1", "g3"): (0, 2),
-        ("g2", "g3"): (1, 2),
-    }
-    assert {member.critics for member in members} == {("c1", "c2"), ("c1", "c3"), ("c2", "c3")}
-    assert systems["agents-2+2/g1.3-c2.3"].critics == ("c2", "c3")
-
-
-def test_homogeneous_teams_have_one_agent_in_all_seats_of_a_role():
-    systems = of(G, C)
-    member = systems["homogeneous/g2-c3"]
-    assert (member.generators, member.critics) == (("g2",) * 3, ("c3",) * 3)
-    # Three samples of its own, among them the one that it says in the team.
-    assert member.draws == (0, 1, 2)
-
-
 @pytest.mark.parametrize(
     ("rounds", "names"),
     [
@@ -196,12 +176,6 @@ def test_fewer_and_more_rounds_than_the_team_has(rounds, names):
     systems = of(G, C, rounds=rounds)
     assert [name for name in systems if name.startswith("rounds")] == names
     assert {systems[name].rounds for name in systems["homogeneous"].members} == {rounds}
-
-
-def test_a_team_of_two_and_two():
-    systems = of(G[:2], C[:2])
-    assert families(systems) == {"agents-1+1": ("1 generator + 1 critic", 4), "homogeneous": ("homogeneous", 4)}
-    assert systems["homogeneous/g1-c2"].generators == ("g1", "g1")
 
 
 def test_an_uneven_team_has_as_many_of_each_as_there_are():

@@ -62,21 +62,6 @@ def test_one_answer_too_few_leaves_its_seed_out(system, problem):
     assert grid.scores == {score_key(one): one for one in SCORES if one.seed != 3}
 
 
-def test_seeds_that_are_left_out_are_sorted_and_the_others_stay():
-    grid, left_out = Grid.of_finished(without(("second", 7, "l1"), ("first", 0, "s1")), PLAN)
-    assert left_out == Omitted((0, 7))
-    assert grid is not None
-    assert grid.seeds == (3,)
-    assert averages(grid) == [0]
-
-
-def test_a_seed_that_nobody_has_begun_is_not_known():
-    grid, left_out = Grid.of_finished([one for one in SCORES if one.seed == 7], PLAN)
-    assert not left_out
-    assert grid is not None
-    assert grid.seeds == (7,)
-
-
 def test_without_a_whole_seed_the_reference_decides_and_others_are_left_out():
     """The second system has not finished any seed, the first two of three."""
     gone = [*(("second", seed, "l2") for seed in SEEDS), ("first", 7, "s1")]
@@ -101,25 +86,12 @@ def test_a_system_that_has_finished_all_seeds_of_the_reference_stays():
     assert grid.seeds == SEEDS
 
 
-def test_a_system_that_has_finished_other_seeds_than_the_reference_is_left_out():
-    grid, left_out = Grid.of_finished(without(("first", 7, "l1"), ("second", 0, "l2"), ("second", 3, "l2")), PLAN)
-    assert left_out == Omitted((7,), ("second",))
-    assert grid is not None
-    assert (grid.seeds, [system.name for system in grid.plan.systems]) == ((0, 3), ["first"])
-
-
 def test_without_a_whole_seed_of_the_reference_there_is_no_grid():
     assert Grid.of_finished([one for one in SCORES if one.system == "second"], PLAN) == (None, Omitted(SEEDS))
     begun = without(*(("first", seed, "l2") for seed in SEEDS))
     assert Grid.of_finished(begun, PLAN) == (None, Omitted(SEEDS))
     both = EvaluationPlan(systems=PLAN.systems, reference="family", benchmarks=PLAN.benchmarks)
     assert Grid.of_finished([one for one in SCORES if one.system == "first"], both) == (None, Omitted(SEEDS))
-
-
-def test_a_benchmark_that_nobody_has_begun_makes_every_seed_unfinished():
-    """Every system has the same questions so far, and half of the plan is missing."""
-    small = [one for one in SCORES if one.benchmark == "small"]
-    assert Grid.of_finished(small, PLAN) == (None, Omitted(SEEDS))
 
 
 def test_the_plan_knows_of_questions_that_nobody_has_begun():
@@ -143,23 +115,6 @@ def test_a_benchmark_that_the_plan_does_not_have_is_a_mistake():
     other = EvaluationPlan(systems=PLAN.systems, reference="first", benchmarks=("small", "huge"))
     with pytest.raises(EvaluationError, match="scores of the benchmarks large, small, and the plan has small, huge"):
         Grid.of_finished(SCORES, other)
-
-
-def test_a_question_met_with_one_seed_is_wanted_of_all():
-    more = [score(system, "large", 7, "l3") for system in ("first", "second")]
-    grid, left_out = Grid.of_finished([*SCORES, *more], PLAN)
-    assert left_out == Omitted((0, 3))
-    assert grid is not None
-    assert grid.problems["large"] == ("l1", "l2", "l3")
-
-
-def test_what_is_wrong_stays_wrong_while_the_evaluation_goes_on():
-    with pytest.raises(EvaluationError, match="'other', which is none of first, second"):
-        Grid.of_finished([*SCORES, replace(SCORES[0], system="other")], PLAN)
-    with pytest.raises(EvaluationError, match="'first' on small with seed 0, problem 's1' is scored twice"):
-        Grid.of_finished([*SCORES, SCORES[0]], PLAN)
-    with pytest.raises(EvaluationError, match="no scores"):
-        Grid.of_finished([], PLAN)
 
 
 @given(st.sets(st.sampled_from(SCORES)))
