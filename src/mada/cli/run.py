@@ -70,7 +70,7 @@ def run(
         return
     trackers = [name for text in track or () for name in names_in(text)]
     if trackers:
-        from mada.learning.trackers import check_trackers
+        from mada.pipeline.tracking import check_trackers
 
         check_trackers(trackers)
     _run(recipe, target, first=start, last=until, generators_from=source, trackers=trackers, command=command)
