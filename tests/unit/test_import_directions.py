@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
         "report",
     },
 }
-TOP = {"api", "cli", "serving", "cluster", "__main__", "__init__"}
+TOP = {"api", "cli", "serve", "cluster", "__main__", "__init__"}
 OPEN_TO_ALL = {"errors", "digest", "difference", "atomic", "seeds", "concurrency", "text", "__init__"}
 HEAVY = {
     *("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "peft", "accelerate", "datasets"),
