@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -12,9 +12,11 @@ from pydantic_core import ErrorDetails
 from mada.errors import RecipeError
 from mada.text import json_excerpt
 
+Model = TypeVar("Model", bound=BaseModel)
+
 _CREDENTIALS = re.compile(r"(?<=//)[^/\s]*(?=@)|(?<=[?#])\S+")
 """User, password, query and fragment of an address, which no message repeats."""
-_WANTED = {"tuple_type": "a list", "model_type": "a table", "dict_type": "a table", "is_instance_of": "text"}
+_WANTED = {"tuple_type": "a list", "model_type": "a table", "dict_type": "a table", "path_type": "text"}
 
 
 def section_in(kind: Any) -> type[BaseModel] | None:
@@ -34,34 +36,28 @@ def value_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield from value_keys(section, f"{prefix}{name}.")
 
 
-def mistakes_in(
-    error: ValidationError, model: type[BaseModel], *, where: str, overrides: Mapping[str, str] | None = None
-) -> list[str]:
-    """Return one line per mistake; `where` is the file, unless the value came from one of `overrides`."""
-    by_key: dict[str, list[str]] = {}
-    for detail in error.errors(include_url=False):
-        # Values of a union fail once for each of its types; these are one mistake.
-        found = by_key.setdefault(_key(detail, model), [])
-        message = _message(detail, model)
-        if detail["type"] == "value_error":
-            found[:] = message.splitlines()
-        elif found and ", wanted " in message and found[0].startswith("got "):
-            first, semicolon, hint = found[0].partition("; ")
-            found[0] = f"{first} or {message.partition(', wanted ')[2]}{semicolon}{hint}"
-        else:
-            found.append(message)
-    lines: list[str] = []
-    for key, messages in by_key.items():
-        place = _override_of(key, overrides or {}, unknown=messages[0].startswith("unknown key")) or where
-        lines += [": ".join(filter(None, (place, key, message))) for message in messages]
-    return lines
+def validated(
+    model: type[Model],
+    values: Mapping[str, Any],
+    *,
+    where: str,
+    overrides: Mapping[str, str] | None = None,
+    mistakes: Sequence[str] = (),
+) -> Model:
+    """Return the values as a model, or raise one error that lists `mistakes` and all others, with `where` they are.
 
-
-def refuse(mistakes: Sequence[str], *, what: str) -> RecipeError:
-    """Return the error that lists all mistakes."""
-    if len(mistakes) == 1:
-        return RecipeError(mistakes[0])
-    return RecipeError("\n  ".join([f"{len(mistakes)} mistakes in {what}:", *mistakes]))
+    `overrides` are the texts of overrides by the key that each has set.
+    """
+    lines = list(mistakes)
+    try:
+        valid = model.model_validate(values)
+        if not lines:
+            return valid
+    except ValidationError as error:
+        lines += _lines(error, model, where, overrides or {})
+    if len(lines) == 1:
+        raise RecipeError(lines[0])
+    raise RecipeError("\n  ".join([f"{len(lines)} mistakes:", *lines]))
 
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
@@ -70,50 +66,54 @@ def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _key(detail: ErrorDetails, model: type[BaseModel]) -> str:
-    """Write the path to a mistake as `systems[0].kind`, without the names that pydantic gives a union's types."""
-    key = ""
-    section: type[BaseModel] | None = model
-    for part in detail["loc"]:
+def _lines(error: ValidationError, model: type[BaseModel], where: str, overrides: Mapping[str, str]) -> Iterator[str]:
+    messages: dict[str, str] = {}
+    for detail in error.errors(include_url=False):
+        key, section = _place(detail["loc"], model)
+        message = _message(detail, section, model)
+        # Values of a union fail once for each of its types; these are one mistake.
+        messages[key] = f"{messages[key]} or {message.rpartition(', wanted ')[2]}" if key in messages else message
+    for key, text in messages.items():
+        place = _override_of(key, overrides, unknown=text.startswith("unknown key")) or where
+        for message in text.splitlines():
+            yield ": ".join(filter(None, (place, key, message)))
+
+
+def _place(path: Sequence[str | int], model: type[BaseModel]) -> tuple[str, type[BaseModel]]:
+    """Return a mistake's key, such as `systems[0].kind`, and its section. pydantic adds names of a union's types."""
+    key, section, inside = "", model, model
+    for part in path:
         if isinstance(part, int):
             key += f"[{part}]"
-        elif section is None:
+        elif inside is None:
             break
         else:
+            section = inside
             key += ("." if key else "") + (part if re.fullmatch(r"[\w-]+", part, re.ASCII) else json.dumps(part))
             if part in section.model_fields:
-                section = section_in(section.model_fields[part].annotation)
-    return key
+                inside = section_in(section.model_fields[part].annotation)
+    return key, section
 
 
-def _message(detail: ErrorDetails, model: type[BaseModel]) -> str:
+def _message(detail: ErrorDetails, section: type[BaseModel], model: type[BaseModel]) -> str:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown_key(detail["loc"], model)
+        name = str(detail["loc"][-1])
+        elsewhere = [repr(key) for key in value_keys(model) if key.endswith(f".{name}")]
+        hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else did_you_mean(name, section.model_fields)
+        return f"unknown key{hint} (allowed here: {', '.join(section.model_fields)})"
     if kind == "missing":
         return "is missing"
     if kind == "value_error":
         return str(context["error"])
-    wanted = detail["msg"].removeprefix("Input should be ")
+    wanted = _WANTED.get(kind, detail["msg"].removeprefix("Input should be "))
     if wanted.startswith(("greater", "less")):
         wanted = f"a number {wanted}"
     if kind == "too_short":
         wanted = f"at least {context['min_length']}"
-    hint = ""
     if kind == "literal_error" and isinstance(value, str):
-        hint = did_you_mean(value, re.findall(r"'([^']+)'", context["expected"]))
-    return f"got {json_excerpt(value, 60)}, wanted {_WANTED.get(kind, wanted)}{hint}"
-
-
-def _unknown_key(path: Sequence[str | int], model: type[BaseModel]) -> str:
-    section = model
-    for part in path[:-1]:
-        if part in section.model_fields:
-            section = section_in(section.model_fields[str(part)].annotation) or section
-    name = str(path[-1])
-    elsewhere = [repr(key) for key in value_keys(model) if key.endswith(f".{name}")]
-    hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else did_you_mean(name, section.model_fields)
-    return f"unknown key{hint} (allowed here: {', '.join(section.model_fields)})"
+        wanted += did_you_mean(value, re.findall(r"'([^']+)'", context["expected"]))
+    return f"got {json_excerpt(value, 60)}, wanted {wanted}"
 
 
 def _override_of(key: str, overrides: Mapping[str, str], *, unknown: bool) -> str:

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from mada.problems.known import BENCHMARKS
-from mada.recipe.errors import did_you_mean, mistakes_in, refuse
-from mada.recipe.loading import parse_toml, read_text
+from mada.recipe.errors import did_you_mean, validated
+from mada.recipe.loading import read_toml, refusing_depth
 from mada.recipe.schema import EngineSection, GradingSection, PromptsSection, SamplingSection
 from mada.recipe.values import (
+    LISTED,
     AgentNames,
     Count,
     CountOrZero,
@@ -31,7 +32,6 @@ from mada.recipe.values import (
     Seed,
     Sources,
     Text,
-    list_to_tuple,
 )
 
 Match = Literal["tokens", "cost"]
@@ -139,7 +139,7 @@ class EvaluationRecipe(Section):
     """How answers are compared with references."""
     agents: Annotated[dict[Text, AgentSection], Field(min_length=1)]
     """Agents by name."""
-    systems: Annotated[tuple[SystemSection, ...], BeforeValidator(list_to_tuple), Field(min_length=1)]
+    systems: Annotated[tuple[SystemSection, ...], LISTED, Field(min_length=1)]
     """Systems in the order of the table."""
 
     @model_validator(mode="after")
@@ -177,12 +177,10 @@ def is_evaluation_file(path: Path) -> bool:
 
 def load_evaluation(path: Path) -> EvaluationRecipe:
     """Load an evaluation file; the error lists every mistake in it."""
-    return evaluation_of(parse_toml(read_text(path), path), where=str(path))
+    return evaluation_of(read_toml(path), where=str(path))
 
 
 def evaluation_of(values: Mapping[str, Any], *, where: str) -> EvaluationRecipe:
     """Return an evaluation from plain values; every mistake begins with `where` they come from."""
-    try:
-        return EvaluationRecipe.model_validate(values)
-    except ValidationError as error:
-        raise refuse(mistakes_in(error, EvaluationRecipe, where=where), what="this evaluation") from None
+    with refusing_depth(where):
+        return validated(EvaluationRecipe, values, where=where)

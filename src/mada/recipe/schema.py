@@ -40,9 +40,9 @@ from mada.recipe.values import (
     ScreenCount,
     Section,
     Seed,
+    Source,
     Sources,
     SourcesOrEmpty,
-    SourceSum,
     Systems,
     Text,
 )
@@ -82,7 +82,7 @@ class ColumnsSection(Section):
 class DataSection(Section):
     """The training problems and how they are cut into one subset per agent."""
 
-    train: SourceSum = "still-3"
+    train: Source = "still-3"
     """Training problems: a known name, a file, "module:function", "hub:owner/name", or a list of these."""
     config: OrNone[Text] = None
     """Configuration of a Hub data set; none means its default (ours)."""
@@ -339,41 +339,19 @@ class EvaluationSection(Section):
     the engine before it is first needed (ours)."""
 
 
-FIRST_STAGE: Mapping[str, str | None] = {
-    "name": "report",
-    "seed": "split",
-    "model": "screen",
-    "data": "split",
-    "data.screen": "screen",
-    "prompts": "critics",
-    "prompts.reasoning": "screen",
-    "prompts.judge_header": "evaluate",
-    "prompts.judge_request": "evaluate",
-    "team.generators": "split",
-    "team.critics": "critics",
-    "team.rounds": "evaluate",
-    "lora": "generators",
-    "reward": "generators",
-    "grading": "screen",
-    "grading.workers": None,
-    "training": "generators",
-    "training.temperature": "screen",
-    "training.top_p": "screen",
-    "training.max_new_tokens": "screen",
-    "training.truncated": "screen",
-    "training.checkpoint_every": None,
-    "training.checkpoint_minutes": None,
-    "training.keep_checkpoints": None,
-    "training.micro_batch_tokens": None,
-    "training.gradient_checkpointing": None,
-    "training.canary_tolerance": None,
-    "generators": "generators",
-    "generators.truncated": "screen",
-    "critics": "critics",
-    "engine": None,
-    "inference": "critic-data",
-    "evaluation": "evaluate",
+_KEYS: Mapping[str | None, str] = {
+    "split": "seed data team.generators",
+    "screen": "model data.screen prompts.reasoning grading training.temperature training.top_p training.max_new_tokens "
+    "training.truncated generators.truncated",
+    "generators": "lora reward training generators",
+    "critic-data": "inference",
+    "critics": "prompts team.critics critics",
+    "evaluate": "prompts.judge_header prompts.judge_request team.rounds evaluation",
+    "report": "name",
+    None: "grading.workers training.checkpoint_every training.checkpoint_minutes training.keep_checkpoints "
+    "training.micro_batch_tokens training.gradient_checkpointing training.canary_tolerance engine",
 }
+FIRST_STAGE: Mapping[str, str | None] = {key: stage for stage, keys in _KEYS.items() for key in keys.split()}
 """The first stage whose result depends on a key, or on all keys of a section that are not listed themselves.
 
 None means no stage: the key decides how a run is computed and not what. A run may continue with another recipe if the

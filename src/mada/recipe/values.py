@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mada.errors import DataError
 from mada.problems.sources import parse_table, source_of_table
@@ -34,22 +34,15 @@ def _none_word_to_none(value: Any) -> Any:
     return None if value == NONE_WORD else value
 
 
-def list_to_tuple(value: Any) -> Any:
-    """Turn a list into a tuple: TOML arrays arrive as lists, and a frozen recipe holds tuples."""
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
-
-
-def _text_to_path(value: Any, info: ValidationInfo) -> Any:
-    # A stored recipe is JSON, where pydantic makes the path itself and takes nothing but text.
-    return Path(_name(value)) if isinstance(value, str) and info.mode != "json" else value
-
-
 def _name(text: str) -> str:
-    if not text.strip():
-        raise ValueError(f"got {text!r}, wanted text that is not blank")
-    if "\0" in text:
-        raise ValueError("got text with a NUL character, which no name can hold; remove it")
+    if not text.strip() or "\0" in text:
+        raise ValueError(f"got {text!r}, wanted text that is not blank and has no NUL character")
     return text
+
+
+def _list_to_tuple(value: Any) -> Any:
+    # TOML arrays arrive as lists, and a frozen recipe holds tuples.
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def _folder_name(name: str) -> str:
@@ -78,27 +71,19 @@ def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _source_to_text(value: Any) -> Any:
-    """Convert a table, `{path = "my.csv", answer = "solution"}`, to the text that names a source."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        value = _checked(parse_table, value)
-    return str(_checked(source_of_table, cast("Any", value))) if isinstance(value, dict) else value
-
-
-def _source_sum_to_text(value: Any) -> Any:
-    """Convert a list of sources to one text with `+` between them."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        value = _checked(parse_table, value)  # an override is text
-    if not isinstance(value, list) or not value:
-        return _source_to_text(value)
-    parts = [_source_to_text(one) for one in cast("list[Any]", value)]
-    return " + ".join(parts) if all(isinstance(one, str) for one in parts) else cast("Any", value)
-
-
-def _checked(function: Callable[[Any], Any], value: Any) -> Any:
+    """Write a table, `{path = "my.csv", answer = "solution"}`, as the text of a source, and a list as a sum of them."""
     try:
-        return function(value)
+        if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+            value = parse_table(value)  # an override is text
+        if isinstance(value, dict):
+            return str(source_of_table(cast("dict[str, Any]", value)))
     except DataError as error:
         raise ValueError(f"got {error}") from None
+    if isinstance(value, list) and value:
+        parts = [_source_to_text(one) for one in cast("list[Any]", value)]
+        if all(isinstance(one, str) for one in parts):
+            return " + ".join(parts)
+    return cast("Any", value)
 
 
 def _with_placeholder(name: str, meaning: str) -> Callable[[str], str]:
@@ -129,19 +114,21 @@ def _with_the_team(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+LISTED = BeforeValidator(_list_to_tuple)
 OrNone = Annotated[Kind | None, BeforeValidator(_none_word_to_none)]
 
 Text = Annotated[str, AfterValidator(_name)]
 FolderName = Annotated[Text, AfterValidator(_folder_name)]
 Address = Annotated[Text, AfterValidator(_address_without_secrets)]
-Folder = Annotated[Path, BeforeValidator(_text_to_path)]
+Folder = Annotated[
+    Path, Field(strict=False), BeforeValidator(lambda value: _name(value) if isinstance(value, str) else value)
+]
 QuestionPrompt = Annotated[str, AfterValidator(_with_placeholder("{question}", "the problem"))]
 ResponsePrompt = Annotated[str, AfterValidator(_with_placeholder("{response}", "an agent's response"))]
-AgentNames = Annotated[tuple[Text, ...], BeforeValidator(list_to_tuple)]
-Names = Annotated[tuple[Text, ...], BeforeValidator(list_to_tuple), Field(min_length=1), AfterValidator(_unique)]
+AgentNames = Annotated[tuple[Text, ...], LISTED]
+Names = Annotated[AgentNames, Field(min_length=1), AfterValidator(_unique)]
 Source = Annotated[Text, BeforeValidator(_source_to_text)]
-SourceSum = Annotated[Text, BeforeValidator(_source_sum_to_text)]
-SourcesOrEmpty = Annotated[tuple[Source, ...], BeforeValidator(list_to_tuple), AfterValidator(_unique)]
+SourcesOrEmpty = Annotated[tuple[Source, ...], LISTED, AfterValidator(_unique)]
 Sources = Annotated[SourcesOrEmpty, Field(min_length=1)]
 SystemName = Literal[
     "single",
@@ -157,7 +144,7 @@ SystemName = Literal[
     "best-of-n",
     "mada",
 ]
-Systems = Annotated[tuple[SystemName, ...], BeforeValidator(list_to_tuple), AfterValidator(_with_the_team)]
+Systems = Annotated[tuple[SystemName, ...], LISTED, AfterValidator(_with_the_team)]
 
 Count = Annotated[int, Field(ge=1)]
 CountOrZero = Annotated[int, Field(ge=0)]

@@ -51,10 +51,6 @@ TEXT = {
 PAPER = {**TRAINING_TABLE, **INFERENCE_TABLE, **TEXT}
 
 
-def test_there_are_recipes():
-    assert FOLDER / "paper.toml" in RECIPES
-
-
 def test_the_quickstart_computes_with_one_thread():
     """Two wait for each other wherever something else needs the cores: see docs/results.md."""
     assert load_recipe(FOLDER / "quickstart.toml").engine.threads == 1
@@ -75,15 +71,6 @@ def test_the_paper_recipe_holds_the_papers_value(key):
     section, name = key.split(".")
     assert getattr(getattr(load_recipe(FOLDER / "paper.toml"), section), name) == PAPER[key]
     assert getattr(getattr(Recipe(), section), name) == PAPER[key]
-
-
-def test_the_paper_recipe_writes_each_of_them_out():
-    import tomllib
-
-    values = tomllib.loads((FOLDER / "paper.toml").read_text(encoding="utf-8"))
-    for key in PAPER:
-        section, name = key.split(".")
-        assert name in values[section], key
 
 
 def test_the_defaults_are_the_paper_recipe():

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from mada.debate import prompts
 from mada.pipeline.stages import STAGE_NAMES
 from mada.recipe import Recipe, load_recipe
 from mada.recipe.errors import section_in, value_keys
@@ -23,60 +22,6 @@ def test_every_section_and_field_says_what_it_is(section):
     for name, field in section.model_fields.items():
         assert len(field.description or "") > 15, name
         assert field.description.endswith("."), name
-
-
-def test_names_that_recipes_rely_on():
-    inside = {
-        name: list(kind.model_fields)
-        for name in Recipe.model_fields
-        if (kind := section_in(Recipe.model_fields[name].annotation))
-    }
-    assert inside == {
-        "model": ["name", "revision", "dtype", "window"],
-        "data": [
-            *("train", "config", "split", "revision", "columns", "folder"),
-            *("on_missing_answer", "subset_size", "screen", "validation_size", "decontaminate"),
-        ],
-        "prompts": [
-            *("reasoning", "debate_header", "debate_response", "debate_request"),
-            *("judge_header", "judge_request", "share", "order"),
-        ],
-        "team": ["generators", "critics", "rounds"],
-        "lora": ["rank", "alpha", "dropout", "targets"],
-        "reward": ["accuracy", "length"],
-        "grading": ["time_limit", "workers"],
-        "training": [
-            *("batch_size", "group_size", "learning_rate", "warmup_ratio", "schedule"),
-            *("adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "max_gradient_norm"),
-            *("kl_coefficient", "clip_range", "loss_aggregation", "updates_per_rollout", "truncated"),
-            *("temperature", "top_p", "max_new_tokens", "epochs", "steps"),
-            *("validate_every", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"),
-            *("micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"),
-        ],
-        "generators": ["advantage", "std", "learning_rate", "steps", "truncated"],
-        "critics": ["advantage", "std", "learning_rate", "steps", "truncated", "start", "examples"],
-        "inference": ["temperature", "top_p", "top_k", "max_new_tokens"],
-        "engine": ["kind", "url", "rows", "timeout", "retry_for", "fail_on_error", "threads"],
-        "evaluation": ["benchmarks", "seeds", "problems", "systems", "prompt_price"],
-    }
-
-
-def test_default_prompts_are_the_papers():
-    section = Recipe().prompts
-    assert section.reasoning == prompts.REASONING
-    assert section.debate_header == prompts.DEBATE_HEADER
-    assert section.debate_response == prompts.DEBATE_RESPONSE
-    assert section.debate_request == prompts.DEBATE_REQUEST
-    assert section.share == "full"
-
-
-def test_a_recipe_is_frozen_and_hashable():
-    recipe = Recipe()
-    with pytest.raises(ValidationError, match="frozen"):
-        recipe.seed = 3  # type: ignore[misc]
-    with pytest.raises(ValidationError, match="frozen"):
-        recipe.lora.rank = 3  # type: ignore[misc]
-    assert hash(recipe) == hash(Recipe())
 
 
 def test_a_role_may_override_the_shared_training_settings():
