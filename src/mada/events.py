@@ -9,8 +9,9 @@ An event holds numbers, text and records only, so that it can be followed from a
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import TypeAdapter
 
@@ -26,8 +27,20 @@ class Event:
 Subscriber = Callable[[Event], None]
 
 
+@runtime_checkable
+class Wanting(Protocol):
+    """A subscriber that asks for events which are made only where someone wants them now, as `StepRollouts` are."""
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Whether the next event of this kind is worth making."""
+        ...
+
+
 class Events:
-    """A stream of events. Every subscriber gets every event, in order and in the emitter's thread: it must be quick."""
+    """A stream of events. Every subscriber gets every event, in order and in the emitter's thread: it must be quick.
+
+    A stream is itself a subscriber, so `Events(events, more)` is `events` with another one.
+    """
 
     def __init__(self, *subscribers: Subscriber) -> None:
         self._subscribers = list(subscribers)
@@ -40,6 +53,12 @@ class Events:
         """Give an event to all subscribers."""
         for subscriber in self._subscribers:
             subscriber(event)
+
+    __call__ = emit
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Whether a subscriber asks for an event that takes time to make."""
+        return any(isinstance(one, Wanting) and one.wants(kind) for one in self._subscribers)
 
     def log(self, message: str) -> None:
         """Emit a message."""
@@ -142,6 +161,37 @@ class StepFinished(Event):
 
 
 @dataclass(frozen=True)
+class Rollout:
+    """One completion as people read it; what is long is shortened in the middle."""
+
+    text: str
+    tokens: int
+    reward: float
+    advantage: float
+    correct: bool | None
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class RolloutGroup:
+    """An agent's completions of one prompt; `question` is what people know it by."""
+
+    agent: str
+    prompt: str
+    question: str
+    rollouts: tuple[Rollout, ...]
+
+
+@dataclass(frozen=True)
+class StepRollouts(Event):
+    """What agents wrote in a step: a group of each, where a subscriber `wants` it."""
+
+    training: str
+    step: int
+    groups: tuple[RolloutGroup, ...]
+
+
+@dataclass(frozen=True)
 class ValidationFinished(Event):
     """All agents answered the validation set; step 0 is before any update."""
 
@@ -166,14 +216,30 @@ class TrainingFinished(Event):
     name: str
 
 
-def to_json(event: Event) -> str:
-    """Return an event as a line of JSON."""
-    fields: dict[str, Any] = TypeAdapter(type(event)).dump_python(event, mode="json")
-    return json.dumps({"event": type(event).__name__, **fields})
+# The machine
+
+
+@dataclass(frozen=True)
+class MemoryUsed(Event):
+    """Memory in bytes: of the process, and of all that use its GPUs, as (used, total) by GPU."""
+
+    process: int
+    gpus: tuple[tuple[int, int], ...] = ()
+
+
+def to_json(event: Event, **more: float) -> str:
+    """Return an event as a line of JSON, with more numbers such as its time; `from_json` ignores those."""
+    fields: dict[str, Any] = _adapter(type(event)).dump_python(event, mode="json")
+    return json.dumps({"event": type(event).__name__, **more, **fields})
 
 
 def from_json(line: str) -> Event:
     """Return the event that `to_json` wrote."""
     fields = json.loads(line)
     kinds = {kind.__name__: kind for kind in Event.__subclasses__()}
-    return TypeAdapter(kinds[fields.pop("event")]).validate_python(fields)
+    return _adapter(kinds[fields.pop("event")]).validate_python(fields)
+
+
+@cache  # making one takes longer than using it
+def _adapter(kind: type[Event]) -> TypeAdapter[Event]:
+    return TypeAdapter(kind)

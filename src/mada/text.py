@@ -50,6 +50,11 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
+def middle_out(text: str, width: int) -> str:
+    """Cut the middle out of a text that is longer than a number of characters, and show that it was cut."""
+    return text if len(text) <= width else f"{text[: width // 2]}\n[…]\n{text[-(width // 2) :]}"
+
+
 def json_excerpt(value: object, width: int | None = None) -> str:
     """Return a value as JSON on one line, without characters that steer a terminal, cut to `width` characters."""
     try:

@@ -15,12 +15,16 @@ from mada.events import (
     Event,
     Events,
     Log,
+    MemoryUsed,
     Progress,
+    Rollout,
+    RolloutGroup,
     StageFinished,
     StageSkipped,
     StageStarted,
     StepFinished,
     StepProgress,
+    StepRollouts,
     TrainingFinished,
     TrainingStarted,
     ValidationFinished,
@@ -40,6 +44,8 @@ EVENTS = [
     Progress(3, 9, "team 50 % right"),
     TrainingStarted("critics", ("a",), 3, 9, {"steps": None, "beta": 0.1}, {"a": BestStep(2, None)}, Path("step-2")),
     StepProgress("sampling", 1, 2),
+    StepRollouts("critics", 3, (RolloutGroup("a", "p1", "2 + 2?", (Rollout("4", 3, 2.5, -0.5, None, True),)),)),
+    MemoryUsed(7, ((1, 2), (3, 4))),
     ValidationFinished(3, 9, {"a": ValidationStep(3, "a", 0.5, 20.0, 0.25, is_best=True)}, 1.5),
     CheckpointWritten(3, Path("checkpoints/step-3")),
     TrainingFinished("critics"),
@@ -63,6 +69,7 @@ def test_an_event_survives_json(event: Event):
     line = to_json(event)
     assert "\n" not in line
     assert from_json(line) == event
+    assert from_json(to_json(event, time=1.5)) == event
 
 
 def test_a_steps_numbers_survive_json():

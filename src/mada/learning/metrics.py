@@ -5,18 +5,23 @@ Means are over the agent's completions of the step. A number that could not be c
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 from mada.errors import LearningError
+from mada.events import Rollout, RolloutGroup
 from mada.learning.advantages import Baseline, CreditedGroup, group_relative
 from mada.learning.passes import AgentReport
 from mada.learning.rollouts import Group
 from mada.recipe.schema import Deviation
 from mada.runs import Records
 from mada.runs.records import CREDITS, METRICS, VALIDATION, AgentStep, GroupCredit, ValidationStep
+from mada.text import middle_out
+
+READABLE_ROLLOUTS, READABLE_CHARACTERS = 8, 6_000
+"""How much of a group whoever follows a training is shown: completions, and characters of each."""
 
 
 def agent_step(
@@ -77,6 +82,35 @@ def group_credits(step: int, credited: Sequence[CreditedGroup], *, deviation: De
         )
         for own, rewards_G, relative_G in zip(credited, rewards_PG, relative_PG, strict=True)
     ]
+
+
+def readable_groups(
+    credited: Iterable[CreditedGroup], decode: Callable[[Sequence[int]], str]
+) -> tuple[RolloutGroup, ...]:
+    """Return a group of every agent to read: its first whose rewards differ, else its first."""
+    chosen: dict[str, CreditedGroup] = {}
+    for own in credited:
+        agent = own.group.agent
+        if agent not in chosen or (own.group.has_spread and not chosen[agent].group.has_spread):
+            chosen[agent] = own
+    return tuple(_readable(own, decode) for own in chosen.values())
+
+
+def _readable(own: CreditedGroup, decode: Callable[[Sequence[int]], str]) -> RolloutGroup:
+    group = own.group
+    rollouts = [
+        Rollout(
+            text=middle_out(decode(drawn.token_ids), READABLE_CHARACTERS),
+            tokens=len(drawn.token_ids),
+            reward=reward.total,
+            advantage=advantage,
+            correct=reward.correct,
+            truncated=drawn.stop == "length",
+        )
+        for drawn, reward, advantage in zip(group.completions, group.rewards, own.advantages, strict=True)
+    ]
+    question = middle_out(group.prompt.question or group.prompt.id, READABLE_CHARACTERS)
+    return RolloutGroup(group.agent, group.prompt.id, question, tuple(rollouts[:READABLE_ROLLOUTS]))
 
 
 def validation_step(

@@ -21,13 +21,15 @@ from mada.seeds import rng
 class TrainingPrompt:
     """One prompt as tokens. `payload` is whatever the scorer needs, for instance the reference answer.
 
-    `generator_accuracy` is acc_G, which the counterfactual advantage compares a critic with (A2).
+    `question` is what people are shown instead of the tokens. `generator_accuracy` is acc_G, which the counterfactual
+    advantage compares a critic with (A2).
     """
 
     id: str
     prompt_ids: tuple[int, ...]
     payload: object = None
     generator_accuracy: float | None = None
+    question: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

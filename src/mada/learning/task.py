@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from pydantic import JsonValue
@@ -29,7 +29,8 @@ class TrainingTask:
     """Each agent's own prompts, the validation set they share, and how replies are rewarded and credited.
 
     `stop_tokens` end a reply. Without validation prompts each agent's last adapter is kept instead of its best. Where
-    agents are shown the same validation problems in different ways, it has prompts by agent.
+    agents are shown the same validation problems in different ways, it has prompts by agent. With `decode` (tokens to
+    text) whoever follows the training can read rollouts.
     """
 
     prompts: Mapping[str, Sequence[TrainingPrompt]]
@@ -37,6 +38,7 @@ class TrainingTask:
     validation: Sequence[TrainingPrompt] | Mapping[str, Sequence[TrainingPrompt]] = ()
     credit: Credit = field(default_factory=Credit)
     stop_tokens: tuple[int, ...] = ()
+    decode: Callable[[Sequence[int]], str] | None = None
 
     def validation_of(self, agent: str) -> Sequence[TrainingPrompt]:
         """Return an agent's validation prompts."""

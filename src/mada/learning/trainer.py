@@ -16,6 +16,7 @@ from mada.events import (
     Events,
     StepFinished,
     StepProgress,
+    StepRollouts,
     TrainingFinished,
     TrainingStarted,
     ValidationFinished,
@@ -37,6 +38,7 @@ from mada.learning.metrics import (
     accuracy_of,
     agent_step,
     group_credits,
+    readable_groups,
     validation_step,
 )
 from mada.learning.passes import UpdateReport
@@ -198,6 +200,8 @@ class Trainer:
         }
         records.add_step(agents.values(), group_credits(step, credited, deviation=self._task.credit.deviation))
         self._events.emit(StepFinished(step, self.total_steps, agents, rollout, learn))
+        if self._task.decode is not None and self._events.wants(StepRollouts):
+            self._events.emit(StepRollouts(self.folder.name, step, readable_groups(credited, self._task.decode)))
 
     async def _validate(self, step: int, records: TrainingRecords) -> None:
         """Have all agents answer the validation set, and keep the adapters that are better than any before (T4)."""

@@ -15,6 +15,7 @@ from mada.pipeline.context import Context
 from mada.pipeline.critic_data import critic_data
 from mada.pipeline.evaluate import STAGE, check_inputs, evaluate, run_evaluation
 from mada.pipeline.evaluations import Evaluation
+from mada.pipeline.live import LiveFiles
 from mada.pipeline.results import ReportResult, StageResult
 from mada.pipeline.screen import screen
 from mada.pipeline.split import split
@@ -80,8 +81,9 @@ def run_recipe(
     run.adopt_recipe(recipe)  # once the results of an earlier recipe are gone, so that no kill leaves both
     if generators_from is not None:
         copy_generators(generators_from, run, recipe)
-    context = Context(run, recipe, events)
-    run_sync(_do_stages(run, {name: partial(FUNCTIONS[name], context) for name in names}, events=events))
+    with LiveFiles(run.folder) as live:
+        context = Context(run, recipe, Events(events, live))
+        run_sync(_do_stages(run, {name: partial(FUNCTIONS[name], context) for name in names}, events=context.events))
 
 
 def evaluate_and_report(
@@ -89,8 +91,10 @@ def evaluate_and_report(
 ) -> None:
     """Run an evaluation in a folder of its own and write its report; what is done is not done again."""
     check_inputs(run, evaluation, evaluation.load_problems())
-    evaluate_run = partial(run_evaluation, run, evaluation, events=events, earlier=earlier)
-    run_sync(_do_stages(run, {STAGE: evaluate_run, "report": partial(write_report, run)}, events=events))
+    with LiveFiles(run.folder) as live:
+        events = Events(events, live)
+        evaluate_run = partial(run_evaluation, run, evaluation, events=events, earlier=earlier)
+        run_sync(_do_stages(run, {STAGE: evaluate_run, "report": partial(write_report, run)}, events=events))
 
 
 async def _do_stages(run: Run, stages: Mapping[str, Callable[[], Awaitable[StageResult]]], *, events: Events) -> None:

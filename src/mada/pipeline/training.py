@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import cycle
 
 from mada.agents import AdaptedModel
@@ -13,6 +14,7 @@ from mada.learning.rollouts import TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
 from mada.models.adapters import load_adapter
+from mada.models.chat import text_of
 from mada.pipeline.context import Context
 from mada.pipeline.critic_data import CriticExample, read_critic_examples
 from mada.pipeline.results import BestStep, TrainingStageResult
@@ -116,6 +118,7 @@ async def _train(
                 validation=validation,
                 credit=Credit(section.advantage, section.std, recipe.reward.accuracy),
                 stop_tokens=model.chat.stop_tokens,
+                decode=partial(text_of, tokenizer=model.chat.tokenizer),
             )
             trainer = Trainer(
                 model.stack,

@@ -75,14 +75,20 @@ class TrainingPrompts:
     def generator(self, problem: Problem) -> TrainingPrompt:
         """Ask the bare question."""
         ids = self._ids(self._prompts.ask(problem.question))
-        return TrainingPrompt(problem.id, ids, payload=problem.answer)
+        return TrainingPrompt(problem.id, ids, payload=problem.answer, question=problem.question)
 
     def critic(self, example: CriticExample, agent: str) -> TrainingPrompt:
         """Ask the question with all generators' responses in the critic's own order, shortened to fit."""
         responses = self._prompts.ordered(example.responses, seed=self._run.seed("order", agent, example.problem))
         fitted = self._fitted(example.question, responses)
         accuracy = example.accuracy(self._critics.truncated)
-        return TrainingPrompt(example.problem, fitted, payload=example.reference, generator_accuracy=accuracy)
+        return TrainingPrompt(
+            example.problem,
+            fitted,
+            payload=example.reference,
+            question=example.question,
+            generator_accuracy=accuracy,
+        )
 
     def fitting(self, prompts: Iterable[TrainingPrompt]) -> list[TrainingPrompt]:
         """Return the prompts that leave room for a reply, and count the others."""

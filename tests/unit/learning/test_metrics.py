@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mada.errors import LearningError
+from mada.events import Rollout
 from mada.learning.advantages import CreditedGroup
 from mada.learning.metrics import (
     AgentStep,
@@ -13,6 +14,7 @@ from mada.learning.metrics import (
     ValidationStep,
     agent_step,
     group_credits,
+    readable_groups,
     validation_step,
 )
 from mada.learning.passes import AgentReport, Canary
@@ -93,6 +95,16 @@ def test_a_group_is_written_down_with_what_grpo_would_have_credited():
     assert credit.group_relative == (0.999999, -0.999999)
     [even] = group_credits(3, CREDITED[1:], deviation="sample")
     assert (even.rewards, even.group_relative) == ((2.0, 2.0), (0.0, 0.0))
+
+
+def test_the_group_to_read_is_the_first_whose_rewards_differ():
+    groups = readable_groups([CREDITED[1], CREDITED[0]], lambda ids: "x" * (10_000 if len(ids) > 1 else 1))
+    assert [(one.agent, one.prompt, one.question) for one in groups] == [("a", "p", "p")]
+    first, second = groups[0].rollouts
+    assert first == Rollout("x", tokens=1, reward=2.5, advantage=1.0, correct=True, truncated=False)
+    assert (second.correct, second.truncated) == (False, True)
+    assert len(second.text) < 6_100
+    assert readable_groups(CREDITED[1:], lambda ids: "")[0].rollouts[1].correct is None
 
 
 def test_what_is_no_number_is_none_and_can_be_stored(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from mada.events import (
     Event,
     Events,
     StepFinished,
+    StepRollouts,
     TrainingFinished,
     TrainingStarted,
     ValidationFinished,
@@ -151,6 +152,36 @@ def test_a_training_samples_learns_validates_and_keeps_checkpoints(tmp_path: Pat
     assert any(not torch.equal(blank[name], now) for name, now in setup.stack.parameters().items())
     assert (result.steps, set(result.best)) == (4, {"a", "b"})
     load_adapter(tiny_stack(["x"]), "x", result.adapter("a"))
+
+
+class Reader:
+    """Asks for the rollouts of every second step."""
+
+    def __init__(self) -> None:
+        self.seen: list[StepRollouts] = []
+        self.asked = 0
+
+    def wants(self, kind: type[Event]) -> bool:
+        self.asked += 1
+        return kind is StepRollouts and self.asked % 2 == 1
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StepRollouts):
+            self.seen.append(event)
+
+
+def test_rollouts_are_read_by_those_who_ask_and_change_nothing(tmp_path: Path) -> None:
+    reader = Reader()
+    task = TrainingTask(PROMPTS, upper_half, VALIDATION, decode=lambda ids: " ".join(map(str, ids)))
+    read = Setup(tmp_path / "read", task=task)
+    read.trainer._events.subscribe(reader)
+    read.train()
+    assert [one.step for one in reader.seen] == [1, 3]
+    assert [one.agent for one in reader.seen[0].groups] == ["a", "b"]
+    assert all(len(one.rollouts) == 2 for one in reader.seen[0].groups)
+    Setup(tmp_path / "unread").train()
+    assert files(tmp_path / "read") == files(tmp_path / "unread")
+    assert rows(tmp_path / "read", "metrics") == rows(tmp_path / "unread", "metrics")
 
 
 def test_every_agent_is_asked_its_own_prompts_with_seeds_by_path(tmp_path: Path) -> None:
