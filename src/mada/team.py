@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from mada.agents import DebateSettings, adapter_folders, agent_names, load_model, recipe_of
+from mada.agents import DebateSettings, LoadedModel, adapter_folders, agent_names, load_model, recipe_of
 from mada.concurrency import run_sync
 from mada.debate.prompts import Prompts, Share
 from mada.debate.protocol import Agent, check_agents, check_question, run_debate
@@ -27,6 +27,80 @@ from mada.seeds import seed_for
 _log = logging.getLogger(__name__)
 _SERVER_RETRY = 60.0
 """Seconds after which an unreachable server is an error: a user is waiting for this one debate."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSpec:
+    """What a team is made of, before anything is loaded. An agent without an adapter is the bare base."""
+
+    model: ModelSection
+    engine: EngineSection
+    settings: DebateSettings
+    generators: tuple[str, ...]
+    critics: tuple[str, ...]
+    adapters: Mapping[str, Path]
+
+    @classmethod
+    def of_run(
+        cls,
+        folder: str | Path,
+        *,
+        rounds: int | None = None,
+        temperature: float | None = None,
+        share: Share | None = None,
+        max_new_tokens: int | None = None,
+        window: int | None = None,
+        device: str = "auto",
+        server: str | None = None,
+        engine: EngineSection | None = None,
+    ) -> Self:
+        """Return the team that a run has trained; what is given here overrides the run's recipe."""
+        run = StoredRun.read(folder)
+        recipe = recipe_of(run)
+        settings = DebateSettings.of(recipe)
+        given = {"rounds": rounds, "temperature": temperature, "max_new_tokens": max_new_tokens}
+        settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
+        if share is not None:
+            settings = replace(settings, prompts=replace(settings.prompts, share=share))
+        generators = agent_names("generator", recipe.team.generators)
+        critics = agent_names("critic", recipe.team.critics)
+        check_agents(generators, critics, rounds=settings.rounds)
+        if settings.rounds == 1:
+            critics = ()  # never asked, so they need not have been trained
+        return cls(
+            recipe.model if window is None else recipe.model.model_copy(update={"window": window}),
+            _engine_section(engine or _available(recipe.engine), server=server, device=device),
+            settings,
+            generators,
+            critics,
+            adapter_folders(run, (*generators, *critics)),
+        )
+
+    @classmethod
+    def untrained(
+        cls, model: ModelSection, *, generators: int, critics: int, settings: DebateSettings, engine: EngineSection
+    ) -> Self:
+        """Return a team of which every agent is the bare base."""
+        names = agent_names("generator", generators), agent_names("critic", critics)
+        check_agents(*names, rounds=settings.rounds)
+        return cls(model, engine, settings, *names, adapters={})
+
+    def agents(self, loaded: LoadedModel) -> tuple[list[EngineAgent], list[EngineAgent]]:
+        """Return generators and critics on a loaded model."""
+
+        def made(names: Sequence[str]) -> list[EngineAgent]:
+            return [
+                self.settings.agent(
+                    name,
+                    name if name in self.adapters else None,
+                    engine=loaded.engine,
+                    chat=loaded.chat,
+                    window=loaded.window,
+                )
+                for name in names
+            ]
+
+        return made(self.generators), made(self.critics)
 
 
 class Team:
@@ -80,27 +154,18 @@ class Team:
         `server` is the address of an OpenAI-compatible server that has the base, and the adapters under the agents'
         names; then no weights are loaded here. A `device` other than auto means the local engine.
         """
-        run = StoredRun.read(folder)
-        recipe = recipe_of(run)
-        settings = DebateSettings.of(recipe)
-        given = {"rounds": rounds, "temperature": temperature, "max_new_tokens": max_new_tokens}
-        settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
-        if share is not None:
-            settings = replace(settings, prompts=replace(settings.prompts, share=share))
-        generators = agent_names("generator", recipe.team.generators)
-        critics = agent_names("critic", recipe.team.critics)
-        check_agents(generators, critics, rounds=settings.rounds)
-        if settings.rounds == 1:
-            critics = ()  # never asked, so they need not have been trained
-        return cls._load(
-            recipe.model if window is None else recipe.model.model_copy(update={"window": window}),
-            generators,
-            critics,
-            adapters=adapter_folders(run, (*generators, *critics)),
-            settings=settings,
-            engine=_engine_section(engine or _available(recipe.engine), server=server, device=device),
+        spec = TeamSpec.of_run(
+            folder,
+            rounds=rounds,
+            temperature=temperature,
+            share=share,
+            max_new_tokens=max_new_tokens,
+            window=window,
             device=device,
+            server=server,
+            engine=engine,
         )
+        return cls._load(spec, device=device)
 
     @classmethod
     def untrained(
@@ -133,51 +198,34 @@ class Team:
             top_k=top_k,
             max_new_tokens=max_new_tokens,
         )
-        names = agent_names("generator", generators), agent_names("critic", critics)
-        check_agents(*names, rounds=rounds)
-        return cls._load(
+        spec = TeamSpec.untrained(
             ModelSection(name=model, window=window),
-            *names,
-            adapters={},
+            generators=generators,
+            critics=critics,
             settings=settings,
             engine=_engine_section(engine or EngineSection(kind="local"), server=server, device=device),
-            device=device,
         )
+        return cls._load(spec, device=device)
 
     @classmethod
-    def _load(
-        cls,
-        model: ModelSection,
-        generators: Sequence[str],
-        critics: Sequence[str],
-        *,
-        adapters: Mapping[str, Path],
-        settings: DebateSettings,
-        engine: EngineSection,
-        device: str,
-    ) -> Self:
+    def _load(cls, spec: TeamSpec, *, device: str) -> Self:
         loaded = run_sync(
-            load_model(model, adapters, engine=engine, alone=True, log=_log.info, device=device, any_loop=True)
+            load_model(
+                spec.model,
+                spec.adapters,
+                engine=spec.engine,
+                alone=True,
+                log=_log.info,
+                device=device,
+                any_loop=True,
+            )
         )
-
-        def agents(names: Sequence[str]) -> list[EngineAgent]:
-            return [
-                settings.agent(
-                    name,
-                    name if name in adapters else None,
-                    engine=loaded.engine,
-                    chat=loaded.chat,
-                    window=loaded.window,
-                )
-                for name in names
-            ]
-
         try:
-            members = agents(generators), agents(critics)
+            members = spec.agents(loaded)
         except BaseException:
             run_sync(loaded.engine.close())
             raise
-        return cls(*members, rounds=settings.rounds, base=loaded.base, engine=loaded.engine)
+        return cls(*members, rounds=spec.settings.rounds, base=loaded.base, engine=loaded.engine)
 
     async def debate(self, question: str, *, seed: int = 0, events: Events | None = None) -> Debate:
         """Debate a question and vote. The same seed gives the same debate, whatever else is being debated."""

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run, runs
+from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run, runs, serve
 from mada.errors import MadaError
 from mada.pipeline.stages import STAGE_NAMES
 
@@ -30,6 +30,7 @@ app.command("params")(params.params)
 app.command("run")(run.run)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)
+app.command("serve")(serve.serve)
 _OWN_COMMANDS = {"evaluate": evaluate.evaluate, "report": report.report}
 for _name in STAGE_NAMES:
     app.command(_name)(_OWN_COMMANDS.get(_name) or run.stage_command(_name))

@@ -9,7 +9,7 @@ import ctypes
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -110,26 +110,30 @@ class Prompts:
 
 
 def render(user_text: str, *, tokenizer: ChatTokenizer) -> str:
-    """Wrap a prompt in the model's own chat template, ready to be continued by the assistant.
+    """Wrap a prompt in the model's own chat template, ready to be continued by the assistant."""
+    return render_conversation([{"role": "user", "content": user_text}], tokenizer=tokenizer)
+
+
+def render_conversation(conversation: Sequence[Mapping[str, str]], *, tokenizer: ChatTokenizer) -> str:
+    """Write a conversation in the model's own chat template, ready to be continued by the assistant.
 
     A template is a program that came with the model. transformers runs it in a sandbox; here its time and the length
     of what it writes are limited too.
     """
     from jinja2 import TemplateError  # recipes import this module, and have no use for it
 
-    conversation = [{"role": "user", "content": user_text}]
+    messages = [dict(message) for message in conversation]
+    characters = sum(len(message["content"]) for message in messages)
     try:
         with _time_limit(TEMPLATE_SECONDS):
-            rendered = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+            rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except _OutOfTimeError:
         raise ModelError(f"the model's chat template took longer than {TEMPLATE_SECONDS:g} s; {_REMEDY}") from None
     except (TemplateError, ValueError, TypeError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
         raise ModelError(f"the model's chat template cannot be used ({str(error)[:200]}); {_REMEDY}") from None
     assert isinstance(rendered, str)
-    if len(rendered) > TEMPLATE_CHARACTERS + 10 * len(user_text):
-        raise ModelError(
-            f"the model's chat template made {len(rendered):,} characters of {len(user_text):,}; {_REMEDY}"
-        )
+    if len(rendered) > TEMPLATE_CHARACTERS + 10 * characters:
+        raise ModelError(f"the model's chat template made {len(rendered):,} characters of {characters:,}; {_REMEDY}")
     return rendered
 
 
