@@ -1,54 +1,55 @@
 // Ask a team and watch its debate arrive; read a debate that was held; the list of recent ones.
 import { getJson, stream } from "./api.js";
-import { announce, button, copyButton, counted, duration, fromServer, make, moment, number, problem, seen, spoken }
+import { announce, button, copyButton, counted, duration, fromServer, make, moment, number, problem, spoken }
   from "./dom.js";
 
 const ROLES = { generator: "generators", critic: "critics" };
+const MOST_ROUNDS = 8;
 // What the form holds, for as long as the page is open.
 const draft = { question: "", team: null, rounds: null, seed: "" };
 
+const addressOf = (id) => `/debate/${encodeURIComponent(id)}`;
+
 export async function show(main, id, context) {
-  if (id !== null) return showHeld(main, id, context);
-  showForm(main, context);
+  if (id === null) showForm(main, context);
+  else await showHeld(main, id, context);
 }
 
 // --- the form, and recent debates ---
 
-function showForm(main, context, { error = null } = {}) {
-  const { info: { teams }, signal } = context;
+function showForm(main, context, error = null) {
+  const { teams } = context.info;
   const team = () => teams.find((one) => one.name === draft.team) ?? teams[0];
+  const ask = () => hold(main, context, { ...draft, team: team().name, rounds: Number(rounds.value) });
+  const submit = (event) => {
+    event.preventDefault();
+    if (question.value.trim() !== "") ask();
+  };
+  const onEnter = (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    form.requestSubmit();
+  };
   const question = make("textarea", {
     id: "question", rows: "3", required: true, dir: "auto", enterkeyhint: "go", "aria-describedby": "question-hint",
     placeholder: "A box holds 12 rows of 7 apples. A third of them are green. How many are not?",
-    oninput: () => { draft.question = question.value; },
-    onkeydown: (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      form.requestSubmit();
-    },
+    onkeydown: onEnter, oninput: () => { draft.question = question.value; },
   });
-  const teamField = make("select", { id: "team", onchange: () => {
-    draft.team = teamField.value;
-    draft.rounds = null;
+  const names = make("select", { id: "team", onchange: () => {
+    Object.assign(draft, { team: names.value, rounds: null });
     describe();
-  } }, ...teams.map((one) => make("option", { value: one.name, selected: one === team() }, one.name)));
+  } }, ...teams.map((one) => make("option", { selected: one === team() }, one.name)));
   const rounds = make("select", { id: "rounds", onchange: () => { draft.rounds = Number(rounds.value); } });
   const seed = make("input", {
-    id: "seed", inputmode: "numeric", pattern: "[0-9]{1,9}", title: "a whole number", placeholder: "any", size: "9",
+    id: "seed", inputmode: "numeric", pattern: "[0-9]{1,9}", title: "a whole number", placeholder: "any",
     autocomplete: "off", oninput: () => { draft.seed = seed.value.trim(); },
   });
-  const about = make("p", { class: "note", id: "about-team" });
+  const about = make("p", { class: "note" });
   const field = (input, label) => make("div", { class: "choice" }, make("label", { for: input.id }, label), input);
-  const submit = (event) => {
-    event.preventDefault();
-    if (question.value.trim() !== "") hold(main, context, { ...draft, team: team().name, rounds: Number(rounds.value) });
-  };
   const form = make(
     "form", { class: "ask", onsubmit: submit },
-    make("h2", { tabindex: "-1" }, make("label", { for: "question" }, "Ask a team")),
-    question,
-    make("div", { class: "choices" },
-      field(teamField, "Team"), field(rounds, "Rounds"), field(seed, "Seed"),
+    make("h2", { tabindex: "-1" }, make("label", { for: "question" }, "Ask a team")), question,
+    make("div", { class: "choices" }, field(names, "Team"), field(rounds, "Rounds"), field(seed, "Seed"),
       make("button", { type: "submit", class: "main" }, "Ask"),
       make("p", { class: "note", id: "question-hint" }, "Enter asks, Shift+Enter starts a new line")),
     about,
@@ -56,72 +57,61 @@ function showForm(main, context, { error = null } = {}) {
 
   function describe() {
     const { generators, critics, model, trained, rounds: usual, max_tokens: most } = team();
-    const possible = critics.length > 0 ? [1, 2, 3, 4, 5, 6, 7, 8] : [1];
+    const possible = Array.from({ length: critics.length > 0 ? MOST_ROUNDS : 1 }, (_, place) => place + 1);
     rounds.replaceChildren(...possible.map((count) =>
       make("option", { selected: count === (draft.rounds ?? usual) }, String(count))));
-    const size = [counted(generators.length, "generator"), critics.length > 0 && counted(critics.length, "critic")];
-    about.textContent = [
-      size.filter(Boolean).join(" and "), model, trained ? "trained" : "not trained",
-      `answers of at most ${counted(most, "token")}`,
-    ].join(" · ");
+    const agents = [counted(generators.length, "generator"), critics.length > 0 && counted(critics.length, "critic")];
+    about.textContent = [agents.filter(Boolean).join(" and "), model, trained ? "trained" : "not trained",
+      `answers of at most ${counted(most, "token")}`].join(" · ");
   }
 
-  question.value = draft.question;
-  seed.value = draft.seed;
+  [question.value, seed.value] = [draft.question, draft.seed];
   describe();
-  const failed = error && (error.retryAfter === null ? problem(error) : waiting(error, { signal, again: submit }));
   const recent = make("section", { class: "recent", "aria-labelledby": "recent-title", hidden: true });
-  main.replaceChildren(...[form, failed, recent].filter(Boolean));
+  const refused = error && (error.retryAfter === null ? problem(error) : busy(error, { ask, signal: context.signal }));
+  main.replaceChildren(form, ...(refused ? [refused] : []), recent);
   if (matchMedia("(pointer: fine)").matches) question.focus({ preventScroll: true });
-  listRecent(recent, context).catch((failure) => signal.aborted || recent.replaceChildren(problem(failure)));
+  listRecent(recent, context).catch((failure) => context.signal.aborted || recent.replaceChildren(problem(failure)));
 }
 
-// The server is busy and said for how long: ask again by itself then, unless the user does something else.
-function waiting(error, { signal, again }) {
-  let left = Math.ceil(error.retryAfter);
-  const clock = make("p", { class: "clock" });
+// The server said how long to wait: ask again then, unless the user asks before or does not want to.
+function busy(error, { ask, signal }) {
+  let left = Math.max(1, Math.ceil(error.retryAfter));
+  // The alert is read once, not every second.
+  const clock = make("p", { "aria-hidden": "true" });
+  const give = () => { clearInterval(timer); clock.remove(); };
   const tick = () => {
-    clock.textContent = `Asking again in ${duration(left)}.`;
-    if (left <= 0 || signal.aborted || !clock.isConnected) clearInterval(timer);
-    if (left <= 0 && !signal.aborted && clock.isConnected) again(new Event("again"));
+    clock.textContent = `Asking again in ${duration(left)} …`;
+    if (signal.aborted || (left < 1 && !clock.isConnected)) clearInterval(timer);
+    else if (left < 1) { give(); ask(); }
     left -= 1;
   };
   const timer = setInterval(tick, 1000);
-  const stop = button("Do not ask again", () => {
-    clearInterval(timer);
-    clock.remove();
-    stop.remove();
-  });
-  const element = problem(error, button("Ask now", (event) => again(event)), stop);
-  // The alert is read once, not every second.
-  element.insertBefore(clock, element.children[1]);
-  clock.setAttribute("aria-hidden", "true");
-  clock.textContent = `Asking again in ${duration(left)}.`;
+  const element = problem(error, clock, button("Ask now", () => { give(); ask(); }), button("Do not ask again", give));
+  tick();
   return element;
 }
 
 async function listRecent(section, { signal }) {
   const { debates } = await getJson("/api/debates?limit=50", { signal });
-  section.hidden = debates.length === 0;
-  const rows = debates.map((one) => make(
-    "li", {}, make("a", { href: `/debate/${encodeURIComponent(one.id)}` },
-      make("span", { class: "beginning", dir: "auto" }, one.question),
-      make("span", { class: "given" },
-        make("bdi", { class: one.answer === null ? "answer none" : "answer" }, one.answer ?? "no answer"),
-        make("span", { class: one.unanimous ? "agree" : "split" }, one.unanimous ? " ✓ agreed" : " ≠ split")),
-      make("span", { class: "where" }, make("bdi", {}, one.team), " · ", moment(one.time))),
-  ));
+  const rows = debates.map((one) => make("li", {}, make(
+    "a", { href: addressOf(one.id) },
+    make("span", { class: "asked-first", dir: "auto" }, one.question),
+    make("span", { class: "given" },
+      make("bdi", { class: one.answer === null ? "answer none" : "answer" }, one.answer ?? "no answer"),
+      make("span", { class: one.unanimous ? "right" : "wrong" }, one.unanimous ? " ✓ agreed" : " ≠ split")),
+    make("span", { class: "where" }, make("bdi", {}, one.team), " · ", moment(one.time)),
+  )));
   section.replaceChildren(make("h2", { id: "recent-title" }, "Recent debates"), make("ol", {}, ...rows));
+  section.hidden = debates.length === 0;
 }
 
-// --- a debate while it is held ---
+// --- a debate: while it is held, and as the server keeps it ---
 
 async function hold(main, context, asked) {
   const stopping = new AbortController();
-  const signal = AbortSignal.any([stopping.signal, context.signal]);
-  const stop = button("Stop", () => stopping.abort(), { class: "main" });
-  const again = button("Change or ask again", () => showForm(main, context), { hidden: true });
-  const view = debateView({ text: asked.question, team: asked.team, controls: [stop, again] });
+  const view = debateView(asked);
+  view.control(button("Stop", () => stopping.abort(), { class: "main" }));
   main.replaceChildren(view.element);
   view.focus();
   const body = {
@@ -132,56 +122,38 @@ async function hold(main, context, asked) {
   const clock = setInterval(view.tick, 250);
   let id = null;
   try {
+    const signal = AbortSignal.any([stopping.signal, context.signal]);
     for await (const chunk of stream("/v1/chat/completions", { body, signal })) {
       for (const event of chunk.mada?.events ?? []) {
         if (event.type === "started") id = event.id;
         view.apply(event);
+        if (event.type === "turn") announce(`${event.agent}: ${event.answer ?? "no answer"}`);
       }
     }
-    history.pushState(null, "", `/debate/${encodeURIComponent(id)}`);
-    const held = await getJson(`/api/debates/${encodeURIComponent(id)}`, { signal: context.signal });
-    view.describe(held);
-    again.before(...heldControls(held, context));
-    again.remove();
+    announce(view.element.querySelector(".summary").innerText);
   } catch (error) {
     if (context.signal.aborted) return;
-    if (id === null && !stopping.signal.aborted) {
-      showForm(main, context, { error });
-      return;
-    }
+    if (id === null && !stopping.signal.aborted) return showForm(main, context, error);
     view.end(stopping.signal.aborted ? null : error);
-    again.hidden = false;
-    again.focus();
+    return view.control(button("Ask again", () => showForm(main, context)));
   } finally {
     clearInterval(clock);
-    stop.remove();
   }
+  history.pushState(null, "", addressOf(id));
+  const held = await getJson(addressOf(id).replace("debate", "api/debates"), { signal: context.signal });
+  view.describe(held, context);
 }
 
-// --- a debate that was held ---
-
 async function showHeld(main, id, context) {
-  const held = await getJson(`/api/debates/${encodeURIComponent(id)}`, { signal: context.signal });
-  const view = debateView({ text: held.question, team: held.team, controls: heldControls(held, context) });
+  const held = await getJson(addressOf(id).replace("debate", "api/debates"), { signal: context.signal });
+  const view = debateView(held);
   for (const { number: round, role, turns } of held.rounds) {
     view.apply({ type: "round", round, role, agents: turns.map((turn) => turn.agent) });
     for (const turn of turns) view.apply({ ...turn, type: "turn" });
   }
-  view.apply({ ...held.verdict, type: "verdict", ...held, isHeld: true });
-  view.describe(held);
+  view.apply({ ...held, ...held.verdict, type: "verdict" });
+  view.describe(held, context);
   main.replaceChildren(view.element);
-}
-
-function heldControls(held, { go }) {
-  const refill = () => {
-    Object.assign(draft, { question: held.question, team: held.team, rounds: held.rounds.length, seed: "" });
-    go("/");
-  };
-  return [
-    copyButton("Copy link", () => `${location.origin}/debate/${encodeURIComponent(held.id)}`),
-    button("Ask again", refill),
-    make("a", { href: "/" }, "All debates"),
-  ];
 }
 
 // --- how a debate looks: question, verdict, and a row of cards for every round ---
@@ -196,157 +168,155 @@ function badge({ answer, answer_html: html, group }) {
     make("b", {}, spoken("answer "), letter(group)), " ", fromServer("span", { class: "answer", dir: "auto" }, html));
 }
 
-// "all 3 agree" or "split: 2 × A, 1 × B, 1 without an answer"
+// "✓ all 3 agree", "2 agree, 1 without an answer", "≠ split: 2 × A, 1 × B"
 function agreement(groups) {
-  const counts = new Map();
-  for (const group of groups) counts.set(group, (counts.get(group) ?? 0) + 1);
-  if (groups.length === 1) return "";
-  if (counts.size === 1 && !counts.has(null)) return `✓ all ${groups.length} agree`;
-  const parts = [...counts].sort((one, other) => other[1] - one[1])
-    .map(([group, count]) => (group === null ? `${count} without an answer` : `${count} × ${letter(group)}`));
-  return `≠ split: ${parts.join(", ")}`;
+  const given = groups.filter((group) => group !== null);
+  const distinct = [...new Set(given)];
+  const count = (wanted) => given.filter((group) => group === wanted).length;
+  const missing = groups.length > given.length ? [`${groups.length - given.length} without an answer`] : [];
+  if (groups.length === 1 || given.length === 0) return missing.join("");
+  if (distinct.length === 1 && missing.length === 0) return `✓ all ${given.length} agree`;
+  if (distinct.length === 1) return [given.length > 1 ? `${given.length} agree` : "1 answer", ...missing].join(", ");
+  distinct.sort((one, other) => count(other) - count(one));
+  const parts = distinct.map((one) => `${count(one)} × ${letter(one)}`);
+  return `≠ split: ${[...parts, ...missing].join(", ")}`;
 }
 
-function debateView({ text, team, controls }) {
+// Thinking is folded; the tags around it are text, escaped like all that a model writes.
+function said(html) {
+  const [first, ...rest] = html.split("&lt;/think&gt;");
+  if (rest.length === 0) return [fromServer("div", {}, html)];
+  const thinking = make("details", { class: "thinking" }, make("summary", {}, "Thinking"),
+    fromServer("div", { class: "text" }, first.replace(/^\s*&lt;think&gt;\s*/, "").trimEnd()));
+  return [thinking, fromServer("div", {}, rest.join("&lt;/think&gt;").trimStart())];
+}
+
+function card(agent) {
+  const one = { turn: null, letters: document.createTextNode("") };
+  one.given = make("p", { class: "given" });
+  one.facts = make("p", { class: "facts" });
+  one.text = make("div", { class: "text", dir: "auto" }, one.letters);
+  one.element = make("article", { class: "card live group-none" },
+    make("header", {}, make("h4", { dir: "auto" }, agent), one.given, one.facts), one.text);
+  return one;
+}
+
+function debateView({ question: asked, team }) {
   const title = make("h2", { tabindex: "-1" }, "Debate");
   const about = make("p", { class: "facts" }, make("bdi", {}, team));
-  const question = make("div", { class: "question text", dir: "auto" }, text);
-  const progress = make("progress", { max: "1", value: "0", "aria-label": "Turns finished" });
+  const question = make("div", { class: "question text", dir: "auto" }, asked);
   const state = make("p", { class: "state" }, "Waiting for the team …");
+  const progress = make("progress", { max: "1", value: "0", "aria-label": "Turns finished" });
+  const outcome = make("div", { class: "outcome-now" }, state, progress);
   const facts = make("p", { class: "facts" });
-  const outcome = make("div", { class: "verdict-box" }, state, progress);
+  const buttons = make("div", { class: "buttons" });
+  const summary = make("section", { class: "summary", "aria-label": "Verdict" }, outcome, facts, buttons);
   const rows = make("div", { class: "rows" });
-  const element = make(
-    "article", { class: "held" }, title, about, question,
-    make("section", { class: "summary", "aria-label": "Verdict" }, outcome, facts,
-      make("div", { class: "buttons" }, ...controls)),
-    rows,
-  );
-  const rounds = []; // { label, note, cards: [{ element, text, badge, facts, turn or null }] }
+  const element = make("article", { class: "held" },
+    make("div", { class: "top" }, make("div", {}, title, about, question), summary), rows);
+  const rounds = []; // { name, note, cards: [card(…)] }
   let expected = null;
   let began = null;
-  let ended = false;
+  document.title = `mada: ${asked.slice(0, 60)}`;
 
-  const cards = () => rounds.flatMap((round) => round.cards);
-  const handlers = { started, queued, round, delta, turn, verdict };
-  const apply = (event) => handlers[event.type]?.(event);
+  const handlers = {
+    started({ generators, critics, rounds: count }) {
+      expected = generators.length + (count - 1) * critics.length;
+    },
 
-  function started(event) {
-    expected = event.generators.length + (event.rounds - 1) * event.critics.length;
-  }
+    queued({ ahead }) {
+      state.textContent = ahead > 0 ? `Waiting: ${counted(ahead, "request")} ahead` : "Waiting: next in line";
+    },
 
-  function queued({ ahead }) {
-    state.textContent = ahead > 0 ? `Waiting: ${counted(ahead, "request")} ahead` : "Waiting: next in line";
-  }
+    round({ role, agents }) {
+      began ??= performance.now();
+      const made = { name: `Round ${rounds.length + 1}: ${ROLES[role] ?? role}`, cards: agents.map(card) };
+      made.note = make("span", { class: "agreement" });
+      rounds.push(made);
+      rows.append(make("section", { class: "round" }, make("h3", {}, made.name, " ", made.note),
+        make("div", { class: "cards" }, ...made.cards.map((one) => one.element))));
+      tick();
+    },
 
-  function round({ role, agents }) {
-    began ??= performance.now();
-    const name = `Round ${rounds.length + 1}: ${ROLES[role] ?? role}`;
-    const note = make("span", { class: "agreement" });
-    const made = agents.map(card);
-    rounds.push({ name, note, cards: made });
-    rows.append(make("section", { class: "round" }, make("h3", {}, name, " ", note),
-      make("div", { class: "cards" }, ...made.map((one) => one.element))));
-    tick();
-  }
+    delta({ round, index, text }) {
+      rounds[round - 1].cards[index].letters.appendData(text);
+    },
 
-  function card(agent) {
-    const one = { turn: null, letters: document.createTextNode("") };
-    one.given = make("p", { class: "given" });
-    one.facts = make("p", { class: "facts" });
-    one.text = make("div", { class: "text", dir: "auto" }, one.letters);
-    one.element = make("article", { class: "card live group-none" },
-      make("header", {}, make("h4", { dir: "auto" }, agent), one.given, one.facts), one.text);
-    return one;
-  }
+    turn(turn) {
+      const { note, cards } = rounds[turn.round - 1];
+      const one = cards[turn.index];
+      one.turn = turn;
+      one.element.className = `card ${colour(turn.group)}`;
+      one.given.replaceChildren(badge(turn));
+      one.facts.replaceChildren(counted(turn.tokens, "token"));
+      if (turn.truncated) one.facts.append(" · ", make("strong", { class: "cut" }, "cut off at the limit"));
+      one.text.replaceChildren(...said(turn.html));
+      if (cards.every((other) => other.turn)) note.textContent = agreement(cards.map((other) => other.turn.group));
+      tick();
+    },
 
-  function delta({ round: place, index, text: more }) {
-    rounds[place - 1].cards[index].letters.appendData(more);
-  }
-
-  function turn(event) {
-    const row = rounds[event.round - 1];
-    const one = row.cards[event.index];
-    one.turn = event;
-    one.element.className = `card ${colour(event.group)}`;
-    one.given.replaceChildren(badge(event));
-    one.facts.replaceChildren(counted(event.tokens, "token"),
-      event.truncated ? make("strong", { class: "cut" }, " · cut off at the limit") : "");
-    one.text.replaceChildren(...said(event.html));
-    const given = row.cards.filter((other) => other.turn !== null);
-    if (given.length === row.cards.length) row.note.textContent = agreement(given.map((other) => other.turn.group));
-    if (began !== null && !ended) announce(`${event.agent}: ${event.answer ?? "no answer"}`);
-    tick();
-  }
-
-  // Thinking is folded; the tags around it are text, escaped like all that a model writes.
-  function said(html) {
-    const [first, ...rest] = html.split("&lt;/think&gt;");
-    if (rest.length === 0) return [fromServer("div", {}, html)];
-    const thinking = make("details", { class: "thinking" }, make("summary", {}, "Thinking"),
-      fromServer("div", { class: "text" }, first.replace(/^\s*&lt;think&gt;\s*/, "").trimEnd()));
-    return [thinking, fromServer("div", {}, rest.join("&lt;/think&gt;").trimStart())];
-  }
-
-  function verdict({ votes, tie, unanswered, seconds, tokens, prompt_tokens: read, isHeld, ...chosen }) {
-    ended = true;
-    const total = votes.reduce((sum, vote) => sum + vote.count, 0) + unanswered;
-    const rest = [tie && "a tie, decided by the rounds before", unanswered > 0 && `${unanswered} without an answer`];
-    outcome.replaceChildren(
-      make("p", { class: "chosen" }, make("span", { class: "label" }, "Verdict"), " ", badge(chosen)),
-      make("ul", { class: "votes", "aria-label": "Votes" }, ...votes.map((vote) => {
-        const row = make("li", { class: colour(vote.group) }, badge(vote), ` ${vote.count} of ${counted(total, "vote")}`);
+    verdict({ votes, tie, unanswered, seconds, tokens, prompt_tokens: read, ...chosen }) {
+      began = null;
+      const total = votes.reduce((sum, vote) => sum + vote.count, 0) + unanswered;
+      const others = [tie && "tie, decided by earlier rounds", unanswered > 0 && `${unanswered} without an answer`];
+      const list = votes.map((vote) => {
+        const share = ` ${vote.count} of ${counted(total, "vote")}`;
+        const row = make("li", { class: colour(vote.group) }, badge(vote), share);
         row.style.setProperty("--share", `${(100 * vote.count) / total}%`);
         return row;
-      })),
-      make("p", { class: "note" }, rest.filter(Boolean).join(" · ")),
-    );
-    facts.textContent = [
-      counted(tokens, "token"), `${counted(read, "token")} read`, duration(seconds),
-      `${number(tokens / Math.max(seconds, 0.001), 0)} tokens/s`,
-    ].join(" · ");
-    if (!isHeld) announce(`Verdict: ${chosen.answer ?? "no answer"}. ${agreementOf(votes, unanswered)}`);
-  }
-
-  const agreementOf = (votes, unanswered) => agreement([
-    ...votes.flatMap((vote) => Array(vote.count).fill(vote.group)), ...Array(unanswered).fill(null)]);
-
-  // Once a debate is held, the server knows its mathematics and its seed.
-  function describe(held) {
-    question.replaceWith(fromServer("div", { class: "question text", dir: "auto" }, held.question_html));
-    about.replaceChildren(make("bdi", {}, held.team), ` · seed ${held.seed} · `, moment(held.time));
-    document.title = `mada: ${held.question.slice(0, 60)}`;
-  }
+      });
+      outcome.replaceChildren(make("p", { class: "state" }, "Verdict ", badge(chosen)),
+        make("ul", { class: "votes" }, ...list), make("p", { class: "note" }, others.filter(Boolean).join(" · ")));
+      facts.textContent = [counted(tokens, "token"), `${counted(read, "token")} read`, duration(seconds),
+        `${number(tokens / Math.max(seconds, 0.001))} tokens/s`].join(" · ");
+    },
+  };
 
   // How far it is. Tokens of unfinished turns are estimated from their length, by what finished ones needed.
   function tick() {
-    if (began === null || ended) return;
-    const finished = cards().filter((one) => one.turn !== null);
-    const current = rounds.at(-1);
-    const isDone = current.cards.filter((one) => one.turn !== null).length;
-    state.textContent = `${current.name}, ${isDone} of ${current.cards.length} done`;
-    progress.value = finished.length / (expected ?? cards().length);
-    const known = finished.reduce((sum, one) => sum + one.turn.tokens, 0);
-    const perToken = known > 0 ? finished.reduce((sum, one) => sum + one.turn.text.length, 0) / known : 3.5;
-    const open = cards().reduce((sum, one) => sum + (one.turn === null ? one.letters.length : 0), 0);
+    if (began === null) return;
+    const cards = rounds.flatMap((round) => round.cards);
+    const { name, cards: current } = rounds.at(-1);
+    const sum = (of) => cards.reduce((total, one) => total + of(one), 0);
+    state.textContent = `${name}, ${current.filter((one) => one.turn).length} of ${current.length} done`;
+    progress.value = sum((one) => (one.turn ? 1 : 0)) / (expected ?? cards.length);
+    const known = sum((one) => one.turn?.tokens ?? 0);
+    const perToken = known > 0 ? sum((one) => one.turn?.text.length ?? 0) / known : 3.5;
+    const tokens = known + sum((one) => (one.turn ? 0 : one.letters.length)) / Math.max(perToken, 0.5);
     const seconds = (performance.now() - began) / 1000;
-    const tokens = known + open / Math.max(perToken, 0.5);
-    facts.textContent =
-      `${duration(seconds)} · about ${counted(Math.round(tokens), "token")} · ${number(tokens / Math.max(seconds, 0.25))} tokens/s`;
+    facts.textContent = [duration(seconds), `about ${counted(Math.round(tokens), "token")}`,
+      `${number(tokens / Math.max(seconds, 0.25))} tokens/s`].join(" · ");
   }
 
   // Ended before its verdict: stopped by the user, or by an error.
   function end(error) {
-    tick();
-    ended = true;
-    for (const one of cards()) {
-      if (one.turn !== null) continue;
-      one.element.classList.remove("live");
-      one.given.textContent = "not finished";
+    began = null;
+    for (const one of element.querySelectorAll(".live")) {
+      one.classList.remove("live");
+      one.querySelector(".given").textContent = "not finished";
     }
     outcome.replaceChildren(error === null ? make("p", { class: "state" }, "Stopped.") : problem(error));
-    if (error === null) announce("Stopped.");
   }
 
-  return { element, apply, tick, describe, end, focus: () => title.focus() };
+  // The buttons of the moment; the focus stays among them.
+  function control(...wanted) {
+    const hadFocus = buttons.contains(document.activeElement);
+    buttons.replaceChildren(...wanted.filter(Boolean));
+    if (hadFocus) buttons.firstChild.focus();
+  }
+
+  // What the server knows of a debate once it is held: its mathematics, its seed, its address.
+  function describe(held, { go }) {
+    question.replaceWith(fromServer("div", { class: "question text", dir: "auto" }, held.question_html));
+    about.replaceChildren(make("bdi", {}, held.team), ` · seed ${held.seed} · `, moment(held.time));
+    const again = () => {
+      Object.assign(draft, { question: held.question, team: held.team, rounds: held.rounds.length, seed: "" });
+      go("/");
+    };
+    control(copyButton("Copy link", () => location.origin + addressOf(held.id)), button("Ask again", again),
+      make("a", { href: "/" }, "All debates"));
+  }
+
+  const apply = (event) => handlers[event.type]?.(event);
+  return { element, apply, tick, end, control, describe, focus: () => title.focus() };
 }

@@ -1,4 +1,4 @@
-// Elements, words and numbers, for every view. Texts become text nodes, never markup; `fromServer` is the one exception.
+// Elements, words and numbers for every view. Texts become text nodes, never markup, except in `fromServer`.
 
 // make("p", { class: "note", onclick: f }, "text", otherElement): null and false leave out attributes and children.
 export function make(name, attributes = {}, ...children) {
@@ -16,12 +16,16 @@ export function make(name, attributes = {}, ...children) {
 export function fromServer(name, attributes, html) {
   const element = make(name, attributes);
   element.innerHTML = html;
+  // A formula on a line of its own needs no line ends around it.
+  for (const { previousSibling: before, nextSibling: after } of element.querySelectorAll("math[display=block]")) {
+    if (before?.nodeType === Node.TEXT_NODE) before.data = before.data.trimEnd();
+    if (after?.nodeType === Node.TEXT_NODE) after.data = after.data.replace(/^[ \t]*\n*[ \t]*/, "");
+  }
   return element;
 }
 
-// Text for screen readers only, and a sign for the eye only.
+// Text for screen readers only.
 export const spoken = (text) => make("span", { class: "spoken" }, text);
-export const seen = (text) => make("span", { "aria-hidden": "true" }, text);
 
 export const button = (label, onclick, attributes = {}) =>
   make("button", { type: "button", onclick, ...attributes }, label);
@@ -54,25 +58,14 @@ export function announce(text) {
 export const problem = (error, ...actions) =>
   make("div", { class: "problem", role: "alert" }, make("p", {}, error.message), ...actions);
 
-// Servers reached by plain HTTP may not use the clipboard API; then a selection is copied.
+// Null where the browser keeps its clipboard closed, as it does for servers reached by plain HTTP.
 export function copyButton(label, content) {
+  if (!navigator.clipboard) return null;
   const copy = button(label, async () => {
-    const isCopied = await navigator.clipboard?.writeText(content()).then(() => true, () => false);
-    copy.textContent = isCopied || copySelected(content()) ? "Copied" : "Could not copy";
+    const isCopied = await navigator.clipboard.writeText(content()).then(() => true, () => false);
+    copy.textContent = isCopied ? "Copied" : "Could not copy";
     announce(copy.textContent);
     setTimeout(() => { copy.textContent = label; }, 1500);
   });
   return copy;
-}
-
-function copySelected(content) {
-  const field = make("textarea", { class: "spoken" });
-  field.value = content;
-  const before = document.activeElement;
-  document.body.append(field);
-  field.select();
-  const isCopied = document.execCommand("copy");
-  field.remove();
-  before?.focus({ preventScroll: true });
-  return isCopied;
 }

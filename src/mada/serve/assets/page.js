@@ -43,11 +43,16 @@ function navigation(info, current) {
   document.getElementById("views").replaceChildren(...links);
 }
 
+// Links between views load nothing again; the skip link is no step of the history.
 function follow(event) {
-  const link = event.target.closest("a[href^='/']");
-  if (link === null || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.defaultPrevented) return;
+  const link = event.target.closest("a");
+  const path = link?.getAttribute("href") ?? "";
+  const isSkip = path === "#content";
+  if (!isSkip && !/^\/($|debate\/|watch)/.test(path)) return;
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  go(link.getAttribute("href"));
+  if (isSkip) main.focus();
+  else go(path);
 }
 
 // The system's setting until the user chooses; the report's page remembers it under the same name.
