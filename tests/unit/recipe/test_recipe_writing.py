@@ -26,7 +26,7 @@ awkward = st.text(
     max_size=20,
 )
 names = awkward.filter(lambda text: text.strip() != "" and text != "none" and "\0" not in text)
-sources = names.filter(lambda text: not text.lstrip().startswith("{"))
+sources = names.filter(lambda text: not text.lstrip().startswith(("{", "[")))
 folder_names = names.filter(
     lambda text: text not in (".", "..") and all(one not in "/\\" and one >= " " for one in text)
 )
