@@ -35,7 +35,7 @@ def _lines(values: Mapping[str, Any], section: type[BaseModel], prefix: str, exp
             yield _comment(field)
         value = NONE_WORD if values[name] is None else values[name]
         # tomli-w writes \r\n in a multi-line text as \n.
-        multiline = not (isinstance(value, str) and "\r" in value)
+        multiline = isinstance(value, str) and "\r" not in value
         yield tomli_w.dumps({name: value}, multiline_strings=multiline).rstrip("\n")
     # TOML wants a table's own values before the tables inside it.
     for name, (inner, field) in tables.items():
