@@ -23,7 +23,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from mada.cli.training_view import training_view
+from mada.cli.training_view import TrainingView
 from mada.errors import MadaError
 from mada.events import Events
 from mada.learning.metrics import VALIDATION, ValidationStep
@@ -94,7 +94,7 @@ async def train(folder: Path, steps: int) -> None:
     )  # fmt: skip
     task = make_task(base.tokenizer)
     was_finished = (folder / "checkpoints" / f"step-{steps:06d}").exists()
-    view = training_view("team")
+    view = TrainingView("team")
     with nullcontext() if was_finished else view:
         events = Events() if was_finished else Events(view)
         trainer = Trainer(stack, engine, task, settings=settings, folder=folder, base_name=base.name, events=events)

@@ -6,10 +6,10 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,19 +18,10 @@ from mada.errors import DataError, MadaError
 from mada.text import counted, excerpt, sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from mada.debate.transcript import Debate
+    from mada.debate.transcript import Debate, Verdict
     from mada.team import Team
 
 DEFAULT_MODEL = "mada-nano"
-
-
-class Sharing(StrEnum):
-    """What of a response the next round sees."""
-
-    full = "full"
-    answer = "answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +31,6 @@ class Question:
     text: str
     reference: str | None = None
     id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TeamOptions:
-    """The options that choose a team; None if not given."""
-
-    run: Path | None
-    model: str | None
-    generators: int | None
-    critics: int | None
-    rounds: int | None
-    temperature: float | None
-    share: Sharing | None
-    max_new_tokens: int | None
-    window: int | None
-    server: str | None
 
 
 def debate(
@@ -70,7 +45,9 @@ def debate(
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds (untrained: 2).")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same debate.")] = 0,
     temperature: Annotated[float | None, typer.Option(min=0.0, help="0 takes the likeliest token.")] = None,
-    share: Annotated[Sharing | None, typer.Option(help="What the next round sees of a response.")] = None,
+    share: Annotated[
+        Literal["full", "answer"] | None, typer.Option(help="What the next round sees of a response.")
+    ] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens after which a reply is cut off.")] = None,
     window: Annotated[int | None, typer.Option(min=2, help="Longest prompt and reply together, in tokens.")] = None,
     server: Annotated[
@@ -85,13 +62,33 @@ def debate(
     ] = False,
 ) -> None:
     """Debate: generators answer, critics answer after reading all responses, and the last round votes."""
-    options = TeamOptions(run, model, generators, critics, rounds, temperature, share, max_new_tokens, window, server)
+    own = {"model": model, "generators": generators, "critics": critics}
+    shared = {
+        "rounds": rounds,
+        "temperature": temperature,
+        "share": share,
+        "max_new_tokens": max_new_tokens,
+        "window": window,
+        "server": server,
+    }
+    own, shared = ({key: value for key, value in given.items() if value is not None} for given in (own, shared))
+    if run is not None and own:
+        names = " and ".join(f"--{name}" for name in own)
+        raise MadaError(f"got --run and {names}: a run has its own model and agents; leave one of the two out")
+    if file is not None and question is not None:
+        raise MadaError("got a question and --file; give one of them")
+    if file is not None and reference is not None:
+        raise MadaError("got --file and --reference: a file of problems brings its own references; leave one out")
+    if temperature is not None and not math.isfinite(temperature):
+        raise MadaError(f"got --temperature {temperature}, wanted a number from 0 up, such as 0.7")
+    if critics == 0 and (rounds or 2) > 1:
+        raise MadaError("got --critics 0 and more than 1 round: critics speak from round 2 on; add --rounds 1")
     try:
-        _refuse_contradictions(options, question=question, file=file, reference=reference)
         questions = _questions_in(file) if file else [Question(_question_given(question), reference)]
-        if run is not None:
-            _check_run(run)
-        team = _team(options)
+        screen = console()
+        name = sanitize(str(run or model or DEFAULT_MODEL))
+        with screen.status(f"loading {name}") if screen.is_terminal else nullcontext():
+            team = _team(run, own, shared)
         if as_json or file:
             asyncio.run(_print_all(team, questions, seed=seed, as_json=as_json))
         else:
@@ -101,31 +98,19 @@ def debate(
         raise typer.Exit(130) from None
 
 
-def _refuse_contradictions(
-    options: TeamOptions, *, question: str | None, file: Path | None, reference: str | None
-) -> None:
-    if options.run is not None:
-        own = {"--model": options.model, "--generators": options.generators, "--critics": options.critics}
-        given = [name for name, value in own.items() if value is not None]
-        if given:
-            raise MadaError(
-                f"got --run and {' and '.join(given)}: a run has its own model and agents; leave one of the two out"
-            )
-    if file is not None and question is not None:
-        raise MadaError("got a question and --file; give one of them")
-    if file is not None and reference is not None:
-        raise MadaError("got --file and --reference: a file of problems brings its own references; leave one out")
-    if options.temperature is not None and not math.isfinite(options.temperature):
-        raise MadaError(f"got --temperature {options.temperature}, wanted a number from 0 up, such as 0.7")
-    if options.critics == 0 and (options.rounds or 2) > 1:
-        raise MadaError("got --critics 0 and more than 1 round: critics speak from round 2 on; add --rounds 1")
+def _team(run: Path | None, own: dict[str, Any], shared: dict[str, Any]) -> "Team":
+    if run is not None:
+        from mada.runs import StoredRun
 
+        StoredRun.read(run)  # before PyTorch is loaded, which takes seconds
+    silence_libraries()
+    from mada.debate.prompts import Prompts
+    from mada.team import Team
 
-def _check_run(folder: Path) -> None:
-    """Raise if a folder is not a run, before PyTorch is loaded, which takes seconds."""
-    from mada.runs import StoredRun
-
-    StoredRun.read(folder)
+    if run is not None:
+        return Team.load(run, **shared)
+    prompts = Prompts(share=shared.pop("share", "full"))
+    return Team.untrained(prompts=prompts, **own, **shared)
 
 
 def _question_given(question: str | None) -> str:
@@ -133,16 +118,16 @@ def _question_given(question: str | None) -> str:
 
     if question is None and sys.stdin.isatty():
         raise DataError('got no question; write `mada debate "What is 2 + 2?"`, pipe one in, or give --file')
-    text = (_piped() if question is None or question == "-" else question).strip()
-    check_question(text)
-    return text
+    text = _text(sys.stdin.buffer.read(), "standard input") if question is None or question == "-" else question
+    check_question(text.strip())
+    return text.strip()
 
 
-def _piped() -> str:
+def _text(content: bytes, name: str) -> str:
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"standard input: not UTF-8 (at byte {error.start + 1}); send it as UTF-8") from None
+        raise DataError(f"{name}: not UTF-8 (at byte {error.start + 1}); save or send it as UTF-8") from None
 
 
 def _questions_in(path: Path) -> list[Question]:
@@ -152,94 +137,47 @@ def _questions_in(path: Path) -> list[Question]:
     if is_problem_file(path.name):
         return [Question(one.question, one.answer, one.id) for one in load_problems(path)]
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = _text(path.read_bytes(), str(path))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); give a text file or a file of problems") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 (at byte {error.start + 1}); save the file as UTF-8") from None
     questions = [Question(line.strip()) for line in text.split("\n") if line.strip()]
     if not questions:
         raise DataError(f"{path}: holds no questions; wanted one a line")
     return questions
 
 
-def _team(options: TeamOptions) -> "Team":
-    screen = console()
-    if not screen.is_terminal:
-        return _loaded(options)
-    with screen.status(f"loading {sanitize(str(options.run or options.model or DEFAULT_MODEL))}"):
-        return _loaded(options)
-
-
-def _loaded(options: TeamOptions) -> "Team":
-    silence_libraries()
-    from mada.debate.prompts import Prompts
-    from mada.team import Team
-
-    share = None if options.share is None else options.share.value
-    if options.run is not None:
-        return Team.load(
-            options.run,
-            rounds=options.rounds,
-            temperature=options.temperature,
-            share=share,
-            max_new_tokens=options.max_new_tokens,
-            window=options.window,
-            server=options.server,
-        )
-    return Team.untrained(
-        options.model or DEFAULT_MODEL,
-        generators=3 if options.generators is None else options.generators,
-        critics=3 if options.critics is None else options.critics,
-        rounds=options.rounds or 2,
-        prompts=Prompts(share=share or "full"),
-        temperature=1.0 if options.temperature is None else options.temperature,
-        max_new_tokens=options.max_new_tokens,
-        window=options.window,
-        server=options.server,
-    )
-
-
 async def _show_one(team: "Team", question: Question, *, seed: int) -> None:
-    from mada.cli.debate_view import debate_view
+    from mada.cli.debate_view import DebateView
     from mada.events import Events
 
     async with team:
-        with debate_view(question.text, rounds=team.rounds) as view:
+        with DebateView(question.text, rounds=team.rounds) as view:
             debate = await team.debate(question.text, seed=seed, events=Events(view))
             view.finish(debate, right=await _right_answers(team, debate, question.reference))
 
 
 async def _print_all(team: "Team", questions: Sequence[Question], *, seed: int, as_json: bool) -> None:
-    started = time.monotonic()
-    done = right_verdicts = 0
+    started, right_verdicts = time.monotonic(), 0
     async with team:
-        async for debate in _in_order(team, questions, seed=seed):
-            question = questions[done]
-            done += 1
+        debates = team.debates([question.text for question in questions], seed=seed)
+        for number, question in enumerate(questions, start=1):
+            try:
+                debate = await anext(debates)
+            except MadaError as error:
+                where = f"question {number} ({excerpt(question.text, 60)!r}): " if len(questions) > 1 else ""
+                raise MadaError(f"{where}{error}") from error
             right = await _right_answers(team, debate, question.reference)
-            correct = right is not None and debate.verdict is not None and debate.verdict.answer in right
-            right_verdicts += correct
+            assert debate.verdict is not None
+            is_right = right is not None and debate.verdict.answer in right
+            right_verdicts += is_right
             if as_json:
                 typer.echo(json.dumps(_record(debate, question, right=right)))
             else:
-                _print_line(done, debate, question=question, correct=correct)
+                _print_line(number, debate.verdict, question=question, is_right=is_right)
     if not as_json:
         known = sum(question.reference is not None for question in questions)
         share = f"{right_verdicts:,} of {known:,} right ({right_verdicts / known:.1%}), " if known else ""
-        typer.echo(f"\n{counted(done, 'debate')}, {share}{time.monotonic() - started:.1f} s")
-
-
-async def _in_order(team: "Team", questions: Sequence[Question], *, seed: int) -> "AsyncGenerator[Debate]":
-    """Yield the debates, which run at the same time; an error says which of several questions it is about."""
-    debates = team.debates([question.text for question in questions], seed=seed)
-    for number, question in enumerate(questions, start=1):
-        try:
-            debate = await anext(debates)
-        except MadaError as error:
-            where = f"question {number} ({excerpt(question.text, 60)!r}): " if len(questions) > 1 else ""
-            raise MadaError(f"{where}{error}") from error
-        yield debate
+        typer.echo(f"\n{counted(len(questions), 'debate')}, {share}{time.monotonic() - started:.1f} s")
 
 
 async def _right_answers(team: "Team", debate: "Debate", reference: str | None) -> frozenset[str] | None:
@@ -269,12 +207,11 @@ def _record(debate: "Debate", question: Question, *, right: frozenset[str] | Non
     return {**known, **TypeAdapter(Debate).dump_python(debate, mode="json"), **graded}
 
 
-def _print_line(number: int, debate: "Debate", *, question: Question, correct: bool) -> None:
+def _print_line(number: int, verdict: "Verdict", *, question: Question, is_right: bool) -> None:
     from mada.cli.debate_view import verdict_line
 
-    mark = ""
+    mark = wanted = ""
     if question.reference is not None:
-        mark = typer.style("right  ", fg="green") if correct else typer.style("wrong  ", fg="red")
-    assert debate.verdict is not None
-    wanted = "" if correct or question.reference is None else f"  (reference {excerpt(question.reference, 60)})"
-    typer.echo(f"{number:>6}  {mark}{excerpt(question.text, 60)}  →  {verdict_line(debate.verdict)}{wanted}")
+        mark = typer.style("right  ", fg="green") if is_right else typer.style("wrong  ", fg="red")
+        wanted = "" if is_right else f"  (reference {excerpt(question.reference, 60)})"
+    typer.echo(f"{number:>6}  {mark}{excerpt(question.text, 60)}  →  {verdict_line(verdict)}{wanted}")

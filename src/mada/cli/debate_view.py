@@ -5,18 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from mada.cli.terminal import console as plain_console
+from mada.cli.terminal import View
 from mada.debate.protocol import RoundStarted, TurnFinished
 from mada.events import Event
 from mada.text import counted, excerpt, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.live import Live
     from rich.panel import Panel
     from rich.text import Text
 
-    from mada.debate.transcript import Debate, Role, Turn, Verdict
+    from mada.debate.transcript import Debate, Turn, Verdict
 
 SIDE_BY_SIDE = 100
 NARROWEST_COLUMN = 45
@@ -25,220 +24,145 @@ MOST_LINES = 16
 TIE_RULE = "tie: more votes in the round before, then the shorter spelling, then alphabetical order"
 
 
-def debate_view(question: str, *, rounds: int, console: "Console | None" = None) -> "DebateView":
-    """Return the view that suits where output goes: live in a terminal, lines in a file or a pipe."""
-    console = console or plain_console()
-    kind = LiveView if console.is_terminal else LineView
-    return kind(question, rounds=rounds, console=console)
-
-
-@dataclass(slots=True)
-class _AgentTurn:
-    """An agent in a round, and its turn once it has answered."""
-
-    agent: str
-    turn: "Turn | None" = None
-    seconds: float = 0.0
-
-
 @dataclass(slots=True)
 class _Round:
-    number: int
-    role: "Role"
+    """A round, and what agents have said in it, after how many seconds."""
+
+    title: str
     started: float
-    agents: list[_AgentTurn] = field(default_factory=list[_AgentTurn])
-
-    @property
-    def title(self) -> str:
-        return f"round {self.number}: {self.role}s"
+    agents: list[str]
+    said: "dict[int, tuple[Turn, float]]" = field(default_factory=dict[int, "tuple[Turn, float]"])
 
 
-class DebateView:
-    """A subscriber to a debate's events that keeps what its subclasses show.
+class DebateView(View):
+    """A subscriber to a debate's events that shows rounds side by side, a panel per agent, or a line per turn.
 
-    with debate_view(question, rounds=team.rounds) as view:
+    with DebateView(question, rounds=team.rounds) as view:
         view.finish(await team.debate(question, events=Events(view)))
     """
 
     def __init__(
-        self, question: str, *, rounds: int, console: "Console", clock: Callable[[], float] = time.monotonic
+        self,
+        question: str,
+        *,
+        rounds: int,
+        console: "Console | None" = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.question = sanitize(question)
-        self.expected_rounds = rounds
-        self.console = console
-        self.rounds: list[_Round] = []
-        self.debate: Debate | None = None
-        self.right: frozenset[str] | None = None
-        self._clock = clock
+        super().__init__(console, clock=clock)
+        self._question = sanitize(question)
+        self._expected_rounds = rounds
+        self._rounds: list[_Round] = []
+        self._debate: Debate | None = None
+        self._right: frozenset[str] | None = None
         self._started = clock()
-        self._seconds = 0.0
+        self._cost = ""
 
     def __call__(self, event: Event) -> None:
-        """Record an event."""
+        """Show an event."""
         match event:
             case RoundStarted(number, role, agents):
-                self.rounds.append(
-                    _Round(number, role, self._clock(), [_AgentTurn(sanitize(agent)) for agent in agents])
-                )
+                title = f"round {number}: {role}s"
+                self._rounds.append(_Round(title, self.clock(), [sanitize(agent) for agent in agents]))
+                self.line(title)
             case TurnFinished(number, index, turn):
-                current = self.rounds[number - 1]
-                current.agents[index].turn = turn
-                current.agents[index].seconds = self._clock() - current.started
+                current = self._rounds[number - 1]
+                seconds = self.clock() - current.started
+                current.said[index] = turn, seconds
+                self.line(f"  {current.agents[index]}: {_said(turn)} ({_details(turn, seconds)})")
             case _:
                 pass
 
     def finish(self, debate: "Debate", *, right: frozenset[str] | None = None) -> None:
         """Show the verdict; `right` holds the answers that equal the reference, where there is one."""
-        self.debate = debate
-        self.right = right
-        self._seconds = self._clock() - self._started
-
-    def mark(self, answer: str | None) -> str:
-        """Return `right` or `wrong`, or nothing without a reference."""
-        if self.right is None:
-            return ""
-        return "right" if answer in self.right else "wrong"
-
-    def cost(self) -> str:
-        """Return the debate's tokens and seconds."""
-        assert self.debate is not None
-        return f"{self.debate.generated_tokens:,} tokens generated, {self._seconds:.1f} s"
+        self._debate, self._right = debate, right
+        self._cost = f"{debate.generated_tokens:,} tokens generated, {self.clock() - self._started:.1f} s"
+        verdict, *facts = self._outcome(debate)
+        for line in (f"verdict: {verdict}", *map(str, facts)):
+            self.line(line)
 
     def __enter__(self) -> Self:
+        self.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Do nothing; subclasses stop what they started."""
-
-
-class LineView(DebateView):
-    """One line per round, turn and verdict, for logs and for grep."""
-
-    def __call__(self, event: Event) -> None:
-        """Print an event."""
-        super().__call__(event)
-        match event:
-            case RoundStarted():
-                self._print(self.rounds[-1].title)
-            case TurnFinished(number, index, turn):
-                said = self.rounds[number - 1].agents[index]
-                self._print(f"  {said.agent}: {_said(turn)} ({_details(turn, said.seconds)})")
-            case _:
-                pass
-
-    def finish(self, debate: "Debate", *, right: frozenset[str] | None = None) -> None:
-        """Print the verdict."""
-        super().finish(debate, right=right)
-        assert debate.verdict is not None
-        mark = self.mark(debate.verdict.answer)
-        self._print(f"verdict: {verdict_line(debate.verdict)}{f' – {mark}' if mark else ''}")
-        if debate.verdict.tie:
-            self._print(TIE_RULE)
-        self._print(self.cost())
-
-    def _print(self, line: str) -> None:
-        # Never wrapped: one line is one line.
-        self.console.print(line, soft_wrap=True)
-
-
-class LiveView(DebateView):
-    """Rounds side by side, a panel per agent; it stays on the screen when the debate ends."""
-
-    _live: "Live | None" = None
-
-    def __enter__(self) -> Self:
-        from rich.live import Live
-
-        self._live = Live(get_renderable=self.render, console=self.console, refresh_per_second=8)
-        self._live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._live is not None:
-            # While it moves, a view must not be taller than the screen; at the end all of it may be read.
-            self._live.vertical_overflow = "visible"
-            # A message follows that says what went wrong; agents that will never speak would only distract from it.
-            self._live.transient = kind is not None and issubclass(kind, Exception)
-            self._live.stop()
+        # A message follows that says what went wrong; agents that will never speak would only distract from it.
+        self.close(erase=kind is not None and issubclass(kind, Exception))
 
     def render(self) -> "RenderableType":
         """Return the current state as rich renderables."""
         from rich.console import Group
+        from rich.panel import Panel
         from rich.table import Table
         from rich.text import Text
 
-        parts: list[RenderableType] = [Text(excerpt(self.question, 400), style="bold")]
-        columns = Table.grid(expand=True, padding=(0, 1))
-        for _ in range(self.expected_rounds):
-            columns.add_column(ratio=1)
-        rounds = [self._column(one) for one in self._shown()]
-        columns.add_row(*rounds)
-        parts += [columns] if self._side_by_side else rounds
-        if self.debate is not None:
-            parts.append(self._verdict())
+        side_by_side = self.console.width >= max(SIDE_BY_SIDE, NARROWEST_COLUMN * self._expected_rounds)
+        width = self.console.width // self._expected_rounds - 1 if side_by_side else self.console.width
+        # While the view moves it must fit the screen; at the end all of it may be read.
+        rounds = self._rounds if side_by_side or self._debate else self._rounds[-1:]
+        panels = max((len(one.agents) for one in rounds), default=1)
+        lines = max(FEWEST_LINES, min(MOST_LINES, (self.console.height - 4) // panels - 2))
+        columns = [
+            Group(
+                Text(one.title, style="cyan"),
+                *(
+                    self._panel(one, index, width=width, lines=MOST_LINES if self._debate else lines)
+                    for index in range(len(one.agents))
+                ),
+            )
+            for one in rounds
+        ]
+        parts: list[RenderableType] = [Text(excerpt(self._question, 400), style="bold")]
+        if side_by_side:
+            table = Table.grid(expand=True, padding=(0, 1))
+            for _ in range(self._expected_rounds):
+                table.add_column(ratio=1)
+            table.add_row(*columns)
+            parts.append(table)
+        else:
+            parts += columns
+        if self._debate is not None:
+            verdict = Group(*self._outcome(self._debate))
+            parts.append(Panel(verdict, title=Text("verdict"), title_align="left", border_style="green"))
         return Group(*parts)
 
-    def _column(self, one: _Round) -> "RenderableType":
-        from rich.console import Group
-        from rich.text import Text
-
-        return Group(Text(one.title, style="cyan"), *[self._panel(entry, one) for entry in one.agents])
-
-    def _panel(self, entry: _AgentTurn, one: _Round) -> "Panel":
+    def _panel(self, one: _Round, index: int, *, width: int, lines: int) -> "Panel":
         from rich.panel import Panel
         from rich.spinner import Spinner
         from rich.text import Text
 
-        if entry.turn is None:
-            waiting = Spinner("dots", Text(f"{self._clock() - one.started:.1f} s", style="dim"))
-            return Panel(waiting, title=Text(entry.agent), title_align="left", border_style="dim")
-        answer = entry.turn.response.answer
-        title = Text.assemble(f"{entry.agent}: ", self._marked(_said(entry.turn), answer))
-        title.truncate(max(10, self._panel_width() - 6), overflow="ellipsis")
+        agent = one.agents[index]
+        if index not in one.said:
+            waiting = Spinner("dots", Text(f"{self.clock() - one.started:.1f} s", style="dim"))
+            return Panel(waiting, title=Text(agent), title_align="left", border_style="dim")
+        turn, seconds = one.said[index]
+        title = Text.assemble(f"{agent}: ", self._marked(_said(turn), turn.response.answer))
+        title.truncate(max(10, width - 6), overflow="ellipsis")
         return Panel(
-            _cut(styled_response(entry.turn), console=self.console, width=self._panel_width() - 4, lines=self._lines()),
+            _cut(styled_response(turn), console=self.console, width=width - 4, lines=lines),
             title=title,
             title_align="left",
-            subtitle=Text(_details(entry.turn, entry.seconds), style="dim"),
+            subtitle=Text(_details(turn, seconds), style="dim"),
             subtitle_align="right",
         )
 
+    def _outcome(self, debate: "Debate") -> "list[Text]":
+        """Return the verdict, the rule for a tie, and the cost."""
+        from rich.text import Text
+
+        assert debate.verdict is not None
+        facts = [TIE_RULE, self._cost] if debate.verdict.tie else [self._cost]
+        verdict = self._marked(verdict_line(debate.verdict), debate.verdict.answer)
+        return [verdict, *(Text(fact, style="dim") for fact in facts)]
+
     def _marked(self, said: str, answer: str | None) -> "Text":
+        """Return what was said, marked as right or wrong where there is a reference."""
         from rich.text import Text
 
-        mark = self.mark(answer)
         text = Text.assemble((said, "yellow" if answer is None else "bold green"))
-        return text.append(f" – {mark}", style="green" if mark == "right" else "red") if mark else text
-
-    @property
-    def _side_by_side(self) -> bool:
-        return self.console.width >= max(SIDE_BY_SIDE, NARROWEST_COLUMN * self.expected_rounds)
-
-    def _shown(self) -> list[_Round]:
-        """Return the rounds to draw: one below the other they would not fit a screen while they move."""
-        return self.rounds if self._side_by_side or self.debate is not None else self.rounds[-1:]
-
-    def _panel_width(self) -> int:
-        return self.console.width // self.expected_rounds - 1 if self._side_by_side else self.console.width
-
-    def _lines(self) -> int:
-        """Lines of text in a panel: while the view moves, as many as leave all panels on the screen."""
-        if self.debate is not None:
-            return MOST_LINES
-        panels = max(len(one.agents) for one in self._shown())
-        return max(FEWEST_LINES, min(MOST_LINES, (self.console.height - 4) // panels - 2))
-
-    def _verdict(self) -> "Panel":
-        from rich.console import Group
-        from rich.panel import Panel
-        from rich.text import Text
-
-        assert self.debate is not None
-        assert self.debate.verdict is not None
-        verdict = self.debate.verdict
-        facts = [TIE_RULE, self.cost()] if verdict.tie else [self.cost()]
-        lines = [self._marked(verdict_line(verdict), verdict.answer), *[Text(fact, style="dim") for fact in facts]]
-        return Panel(Group(*lines), title=Text("verdict"), title_align="left", border_style="green")
+        if self._right is not None:
+            text.append(*((" – right", "green") if answer in self._right else (" – wrong", "red")))
+        return text
 
 
 def styled_response(turn: "Turn") -> "Text":
@@ -247,14 +171,12 @@ def styled_response(turn: "Turn") -> "Text":
 
     # A tab is as wide as the terminal likes, which would break the panel's frame.
     said = sanitize(turn.response.text).strip().expandtabs(4)
-    answer = None if turn.response.answer is None else sanitize(turn.response.answer)
-    text = Text(said, style="dim")
-    start = -1 if answer is None else said.rfind(answer, max(0, said.rfind("\\boxed")))
-    if answer is not None and start >= 0:
-        line = said.rfind("\n", 0, start) + 1
-        text = Text.assemble(
-            (said[:line], "dim"), said[line:start], (answer, "bold green"), said[start + len(answer) :]
-        )
+    answer = sanitize(turn.response.answer or "")
+    start = said.rfind(answer, max(0, said.rfind("\\boxed"))) if answer else -1
+    text = Text(said)
+    text.stylize("dim", 0, len(said) if start < 0 else said.rfind("\n", 0, start) + 1)
+    if start >= 0:
+        text.stylize("bold green", start, start + len(answer))
     if turn.response.truncated:
         text.append(" [cut off at the token limit]", style="yellow")
     return text
@@ -293,6 +215,5 @@ def _cut(text: "Text", *, console: "Console", width: int, lines: int) -> "Render
     if left_out <= 0:
         return text
     head = (lines - 1) // 3
-    tail = lines - 1 - head
     middle = Text(f"… {counted(left_out + 1, 'line')} left out …", style="dim italic")
-    return Group(*wrapped[:head], middle, *wrapped[len(wrapped) - tail :])
+    return Group(*wrapped[:head], middle, *wrapped[head + left_out + 1 :])

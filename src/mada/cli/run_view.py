@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from mada.cli.terminal import console as plain_console
-from mada.cli.training_view import SECONDS_BETWEEN_LINES, TrainingView, percent, training_view
+from mada.cli.training_view import SECONDS_BETWEEN_LINES, TrainingView, percent
 from mada.errors import EngineError, EvaluationError
 from mada.events import Event, Log, Progress, StageFinished, StageSkipped, StageStarted, TrainingStarted
 from mada.pipeline.stages import stage_named
@@ -76,7 +76,7 @@ class RunView:
             case Log(message):
                 self._print(f"    {sanitize(message)}", style="dim")
             case TrainingStarted(name):
-                self._training = training_view(name, console=self._console)
+                self._training = TrainingView(name, self._console)
             case _:
                 pass
         if self._training is not None:
@@ -93,43 +93,31 @@ class RunView:
 
     def _show_progress(self, done: int, of: int, note: str) -> None:
         """Move the bar, or print how far the stage is if enough time has passed."""
-        if self._first_done is None:
-            self._first_done = done
         if self._console.is_terminal:
             self._move_bar(done, of, note)
             return
+        if self._first_done is None:
+            self._first_done = done
         now = time.monotonic()
         if self._last_line is None or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            left = self._seconds_left(done, of)
-            parts = [f"{done:,} of {of:,}", f"{duration(left)} left" if left is not None else "", note]
-            self._print(f"{self.stage}: {', '.join(part for part in parts if part)}")
+            fresh, left = done - self._first_done, of - done
+            parts = [f"{done:,} of {of:,}", note]
+            # Many are under way at once: the first comes late and others right behind it, so few say nothing.
+            if fresh and fresh >= min(MIN_DONE, MIN_SHARE * left):
+                parts.insert(1, f"{duration((now - self._started) / fresh * left)} left")
+            self._print(f"{self.stage}: {', '.join(filter(None, parts))}")
 
     def _move_bar(self, done: int, of: int, note: str) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         if self._bar is None:
-            self._bar = Bar(
-                TextColumn("   "),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[note]}"),
-                TimeRemainingColumn(),
-                TextColumn("left"),
-                console=self._console,
-                transient=True,
-            )
+            columns = ("   ", BarColumn(), MofNCompleteColumn(), "{task.fields[note]}", TimeRemainingColumn(), "left")
+            self._bar = Bar(*columns, console=self._console, transient=True)
             self._bar.add_task("", total=of, completed=done, note=note)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=done, note=note)
-
-    def _seconds_left(self, done: int, of: int) -> float | None:
-        fresh, left = done - (self._first_done or 0), of - done
-        # Many are under way at once, so the first comes late and others right behind it: of few nothing can be told.
-        if not fresh or fresh < min(MIN_DONE, MIN_SHARE * left):
-            return None
-        return (time.monotonic() - self._started) / fresh * left
 
     def _print(self, line: str, *, style: str | None = None) -> None:
         self._console.print(line, style=style, soft_wrap=True)
@@ -137,41 +125,37 @@ class RunView:
 
 def outcome(mark: "StageMark") -> str:
     """Return a line about the result of a finished stage."""
-    from mada.pipeline.results import (
-        CriticDataResult,
-        EvaluationResult,
-        ReportResult,
-        ScreenResult,
-        TrainingStageResult,
-    )
+    from mada.pipeline import results
 
     summary = mark.summary
     match mark.name:
         case "split":
-            counts = [f"{name} {value:,}" for name, value in summary.items() if isinstance(value, int) and value]
-            return ", ".join(counts)
+            return ", ".join(f"{name} {value:,}" for name, value in summary.items() if isinstance(value, int) and value)
         case "screen":
-            result = ScreenResult.model_validate(summary)
+            result = results.ScreenResult.model_validate(summary)
             problems = counted(result.problems, "problem")
             return f"{result.learnable:,} of {problems} to learn from: {_by_right(result.by_right)}"
         case "generators" | "critics":
-            result = TrainingStageResult.model_validate(summary)
-            best = [f"{name} {percent(one.accuracy, 1)} at step {one.step}" for name, one in result.best.items()]
+            result = results.TrainingStageResult.model_validate(summary)
+            best = ", ".join(
+                f"{name} {percent(one.accuracy, 1)} at step {one.step}" for name, one in result.best.items()
+            )
             learnt_from = result.learnt_from
             chosen = "" if learnt_from is None else f"{learnt_from:,} of {result.examples:,} problems; "
-            return f"{chosen}best on the validation set: {', '.join(best)}"
+            return f"{chosen}best on the validation set: {best}"
         case "critic-data":
-            result = CriticDataResult.model_validate(summary)
-            problems = counted(result.examples, "problem")
-            return f"{problems} by how many generators were right: {_by_right(result.by_right)}"
+            result = results.CriticDataResult.model_validate(summary)
+            return (
+                f"{counted(result.examples, 'problem')} by how many generators were right: {_by_right(result.by_right)}"
+            )
         case "evaluate":
-            result = EvaluationResult.model_validate(summary)
+            result = results.EvaluationResult.model_validate(summary)
             copies = counted(result.copies_in_training or 0, "training problem")
             warning = f"; warning: {copies} copied from these benchmarks" if result.copies_in_training else ""
             shared = result.completions - result.sampled
             return f"{result.sampled:,} completions sampled, {shared:,} shared between systems{warning}"
         case _:
-            result = ReportResult.model_validate(summary)
+            result = results.ReportResult.model_validate(summary)
             return f"{result.file}: {result.content}"
 
 

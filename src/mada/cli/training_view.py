@@ -3,10 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from mada.cli.terminal import console as plain_console
+from mada.cli.terminal import View
 from mada.events import (
     BestStep,
     CheckpointWritten,
@@ -21,10 +20,9 @@ from mada.text import counted, duration
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.live import Live
     from rich.table import Table
 
-    from mada.runs.records import AgentStep, ValidationStep
+    from mada.runs.records import ValidationStep
 
 SECONDS_BETWEEN_LINES = 10.0
 # The table without its sparklines, so that they can have the rest of the line.
@@ -34,22 +32,18 @@ FALLEN = 0.5
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def training_view(title: str, *, console: "Console | None" = None) -> "TrainingView":
-    """Return the view that suits where output goes: live in a terminal, lines in a file or a pipe."""
-    console = console or plain_console()
-    return LiveView(title, console=console) if console.is_terminal else LineView(title, console=console)
+class TrainingView(View):
+    """A subscriber to a training's events that shows them.
 
-
-class TrainingView:
-    """A subscriber to a training's events that remembers what to show. Its two kinds show it.
-
-    with training_view("generators") as view:
+    with TrainingView("generators") as view:
         await Trainer(…, events=Events(view)).train()
     """
 
-    def __init__(self, title: str, *, console: "Console", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, title: str, console: "Console | None" = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(console, clock=clock)
         self.title = title
-        self.console = console
         self.plan: TrainingStarted | None = None
         self.report: StepFinished | None = None
         self.accuracies: dict[str, list[float]] = {}
@@ -57,38 +51,47 @@ class TrainingView:
         self.latest: dict[str, ValidationStep] = {}
         self.doing = "starting"
         self.checkpoint: int | None = None
-        self._clock = clock
         self._started = clock()
+        self._last_line: float | None = None
 
     def __call__(self, event: Event) -> None:
-        """Remember what an event says."""
+        """Show an event."""
         match event:
-            case TrainingStarted():
+            case TrainingStarted(first_step=first, checkpoint=checkpoint):
                 self.plan = event
                 self.best.update(event.best)
-                self.checkpoint = event.first_step - 1 if event.checkpoint else None
-                self._started = self._clock()  # the time left is estimated from this session alone
+                self._started = self.clock()  # the time left is estimated from this session alone
+                if checkpoint:
+                    self.checkpoint = first - 1
+                    self.line(f"{self.title}: going on after step {first - 1} ({checkpoint})")
+                self.start()
             case StepProgress(phase, done, of):
                 self.doing = phase + (f" {done:,} of {of:,}" if phase != "learning" else "")
             case StepFinished():
-                self.report = event
-                for name, agent in event.agents.items():
-                    if agent.accuracy is not None:
-                        self.accuracies.setdefault(name, []).append(agent.accuracy)
-            case ValidationFinished(agents=agents):
+                self._show_step(event)
+            case ValidationFinished(step, agents=agents):
                 self.best.update({name: agent for name, agent in agents.items() if agent.is_best})
                 self.latest = dict(agents)
+                accuracies = ", ".join(
+                    f"{name} {percent(agent.accuracy, 1)}{' (best so far)' if agent.is_best else ''}"
+                    for name, agent in agents.items()
+                )
+                self.line(f"{self.title}: validation after step {step}: {accuracies}")
+                if warning := self.warning():
+                    self.line(f"{self.title}: {warning}")
             case CheckpointWritten(step):
                 self.checkpoint = step
             case TrainingFinished():
                 self.doing = "done"
+                self.close()
             case _:
                 pass
 
-    def close(self) -> None:
-        """End the view; a training that is not finished was stopped."""
+    def close(self, *, erase: bool = False) -> None:
+        """End the view, which stays on the screen; a training that is not finished was stopped."""
         if self.doing != "done":
             self.doing = "stopped"
+        super().close(erase=erase)
 
     def warning(self) -> str | None:
         """Say which agents have fallen far below their best by the last validation: more steps alone seldom help."""
@@ -97,140 +100,68 @@ class TrainingView:
             for name, now in self.latest.items()
             if (best := self.best.get(name)) and now.accuracy < FALLEN * (best.accuracy or 0.0)
         ]
-        if not fallen:
-            return None
         advice = "lower training.learning_rate or raise training.batch_size. The best adapters are kept"
-        return f"{'; '.join(fallen)}: {advice}"
+        return f"{'; '.join(fallen)}: {advice}" if fallen else None
 
     def seconds_left(self) -> float | None:
         """Estimate what is left from the steps of this session, validations included; None before the first."""
         if self.plan is None or self.report is None:
             return None
         taken = self.report.step - self.plan.first_step + 1
-        return (self._clock() - self._started) / taken * (self.plan.total_steps - self.report.step)
+        return (self.clock() - self._started) / taken * (self.plan.total_steps - self.report.step)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class LineView(TrainingView):
-    """One line a step, but not more often than a log wants: the first, the last, and one every few seconds."""
-
-    _last_line: float | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Print what an event says, steps only if enough time has passed."""
-        super().__call__(event)
-        match event:
-            case TrainingStarted(first_step=first, checkpoint=Path() as checkpoint):
-                self._print(f"{self.title}: going on after step {first - 1} ({checkpoint})")
-            case StepFinished():
-                self._print_step(event)
-            case ValidationFinished(step, agents=agents):
-                accuracies = ", ".join(
-                    f"{name} {percent(agent.accuracy, 1)}{' (best so far)' if agent.is_best else ''}"
-                    for name, agent in agents.items()
-                )
-                self._print(f"{self.title}: validation after step {step}: {accuracies}")
-                if warning := self.warning():
-                    self._print(f"{self.title}: {warning}")
-            case _:
-                pass
-
-    def _print_step(self, event: StepFinished) -> None:
-        now = self._clock()
+    def _show_step(self, event: StepFinished) -> None:
+        self.report = event
+        for name, agent in event.agents.items():
+            if agent.accuracy is not None:
+                self.accuracies.setdefault(name, []).append(agent.accuracy)
+        now = self.clock()
         due = self._last_line is None or now - self._last_line >= SECONDS_BETWEEN_LINES
         if due or event.step == event.total_steps:
             self._last_line = now
-            agents = " | ".join(_agent_line(agent) for agent in event.agents.values())
+            agents = " | ".join(
+                f"{name}: reward {agent.reward:.2f}, accuracy {percent(agent.accuracy)}, KL {small(agent.kl)}, "
+                f"{counted(round(agent.length), 'token')}"
+                for name, agent in event.agents.items()
+            )
             left = duration(self.seconds_left())
-            self._print(f"{self.title}: step {event.step}/{event.total_steps}, {left} left | {agents}")
-
-    def _print(self, line: str) -> None:
-        # Never wrapped: one line is one line, for grep.
-        self.console.print(line, soft_wrap=True)
-
-
-class LiveView(TrainingView):
-    """A table that follows the training, and stays on the screen when it ends."""
-
-    _live: "Live | None" = None
-
-    def __call__(self, event: Event) -> None:
-        """Start the table with the training, stop it with its end."""
-        super().__call__(event)
-        match event:
-            case TrainingStarted():
-                from rich.live import Live
-
-                self._live = Live(get_renderable=self.render, console=self.console, refresh_per_second=4)
-                self._live.start()
-            case TrainingFinished():
-                self.close()
-            case _:
-                pass
-
-    def close(self) -> None:
-        """End the view, which stays on the screen."""
-        super().close()
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+            self.line(f"{self.title}: step {event.step}/{event.total_steps}, {left} left | {agents}")
 
     def render(self) -> "RenderableType":
         """Draw everything as it is now."""
         from rich.console import Group
-        from rich.text import Text
-
-        if self.plan is None:  # nothing has begun, and perhaps never will
-            return Group()
-        parts = [self._progress(), self._state()]
-        if self.report:
-            parts += ["", self._table(), "", self._rates()]
-        if warning := self.warning():
-            parts += [Text(warning, style="yellow")]
-        return Group(*parts)
-
-    def _progress(self) -> "RenderableType":
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        step = self.report.step if self.report else (self.plan.first_step - 1 if self.plan else 0)
-        total = self.plan.total_steps if self.plan else 0
+        if self.plan is None:
+            return Group()
+        step, total = self.report.step if self.report else self.plan.first_step - 1, self.plan.total_steps
         left = self.seconds_left()
-        times = f"{duration(left)} left" if left is not None and step < total else ""
-        line = Table.grid(padding=(0, 2))
-        line.add_row(
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
             Text(self.title, style="bold"),
             f"step {step:,} of {total:,}",
             ProgressBar(total=max(total, 1), completed=step, width=max(8, min(30, self.console.width - 60))),
-            times,
+            f"{duration(left)} left" if left is not None and step < total else "",
         )
-        return line
-
-    def _state(self) -> "RenderableType":
-        from rich.text import Text
-
         facts = [self.doing]
         if self.report is not None:
             facts.append(f"{duration(self.report.seconds)} a step")
         if self.checkpoint is not None:
             facts.append(f"checkpoint at step {self.checkpoint:,}")
-        return Text(" · ".join(facts), style="dim", overflow="ellipsis", no_wrap=True)
+        parts = [head, Text(" · ".join(facts), style="dim", overflow="ellipsis", no_wrap=True)]
+        if self.report:
+            agents = self.report.agents.values()
+            sampled = sum(agent.rollout_tokens_per_second or 0.0 for agent in agents)
+            learnt = sum(agent.learn_tokens_per_second or 0.0 for agent in agents)
+            rates = Text(f"tokens per second: {sampled:,.0f} sampled, {learnt:,.0f} learnt", style="dim")
+            parts += ["", self._table(self.report), "", rates]
+        if warning := self.warning():
+            parts.append(Text(warning, style="yellow"))
+        return Group(*parts)
 
-    def _rates(self) -> "RenderableType":
-        from rich.text import Text
-
-        agents = list(self.report.agents.values()) if self.report else []
-        sampled = sum(agent.rollout_tokens_per_second or 0.0 for agent in agents)
-        learnt = sum(agent.learn_tokens_per_second or 0.0 for agent in agents)
-        return Text(f"tokens per second: {sampled:,.0f} sampled, {learnt:,.0f} learnt", style="dim")
-
-    def _table(self) -> "Table":
+    def _table(self, report: StepFinished) -> "Table":
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
@@ -238,8 +169,9 @@ class LiveView(TrainingView):
         for name in ("reward", "accuracy", "KL", "length", "cut\noff", "no\nspread", "best\n(step)"):
             table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
         width = max(4, min(24, self.console.width - TABLE_WIDTH))
-        for name, agent in self.report.agents.items() if self.report else ():
+        for name, agent in report.agents.items():
             history = sparkline(self.accuracies.get(name, []), width=width)
+            best = self.best.get(name)
             table.add_row(
                 name,
                 f"{agent.reward:.2f}",
@@ -248,21 +180,15 @@ class LiveView(TrainingView):
                 f"{agent.length:,.0f}",
                 percent(agent.truncated_share),
                 percent(agent.zero_spread_share),
-                self._best(name),
+                f"{percent(best.accuracy, 1)} ({best.step:,})" if best else "–",
             )
         return table
-
-    def _best(self, agent: str) -> str:
-        best = self.best.get(agent)
-        return "–" if best is None else f"{percent(best.accuracy, 1)} ({best.step:,})"
 
 
 def sparkline(values: Sequence[float], *, width: int, low: float = 0.0, high: float = 1.0) -> str:
     """Draw values from `low` to `high` as bars, at most `width` of them, each the mean of equally many steps."""
-    if not values:
-        return ""
     columns = min(width, len(values))
-    cuts = [len(values) * column // columns for column in range(columns + 1)]
+    cuts = [len(values) * column // columns for column in range(columns + 1)] if values else []
     means = [sum(values[start:end]) / (end - start) for start, end in pairwise(cuts)]
     # Where all values are the same there is neither high nor low.
     shares = [(mean - low) / (high - low) if high > low else 0.5 for mean in means]
@@ -277,8 +203,3 @@ def percent(share: float | None, digits: int = 0) -> str:
 def small(value: float | None) -> str:
     """Write a number that is often tiny with three digits that count, a missing one as a dash."""
     return "–" if value is None else f"{value:.3g}" if abs(value) < 10 else f"{value:,.0f}"
-
-
-def _agent_line(agent: "AgentStep") -> str:
-    numbers = f"reward {agent.reward:.2f}, accuracy {percent(agent.accuracy)}, KL {small(agent.kl)}"
-    return f"{agent.agent}: {numbers}, {counted(round(agent.length), 'token')}"

@@ -1,6 +1,5 @@
 """`mada debate`, as a user types it, and what its two views show."""
 
-import asyncio
 import io
 import json
 import os
@@ -15,18 +14,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from mada.cli import app
-from mada.cli.debate_view import (
-    TIE_RULE,
-    DebateView,
-    LineView,
-    LiveView,
-    debate_view,
-    styled_response,
-    verdict_line,
-)
-from mada.debate.protocol import RoundStarted, TurnFinished, run_debate
+from mada.cli.debate_view import TIE_RULE, DebateView, styled_response, verdict_line
+from mada.debate.protocol import RoundStarted, TurnFinished
 from mada.debate.transcript import Debate, Response, StopReason, Turn, Verdict, Votes
-from mada.events import Events
 from mada.recipe import Recipe
 from mada.runs import Run
 
@@ -217,7 +207,7 @@ def shown(view: DebateView) -> str:
 
 def play(view, *, rounds=2, finish=True, right=None):
     """Let a view see a debate, as far as it goes."""
-    clock = view._clock = Clock()
+    clock = view.clock = Clock()
     view._started = 0.0
     debate = Debate("What is 2 + 2?").with_round("generator", GENERATORS).with_round("critic", CRITICS)
     for one in debate.rounds[:rounds]:
@@ -230,19 +220,13 @@ def play(view, *, rounds=2, finish=True, right=None):
 
 
 def drawn(view) -> str:
-    assert isinstance(view, LiveView)
     with view.console.capture() as capture:
         view.console.print(view.render())
     return capture.get()
 
 
-def test_a_terminal_gets_panels_and_a_file_gets_lines():
-    assert isinstance(debate_view("q", rounds=1, console=console(terminal=True)), LiveView)
-    assert isinstance(debate_view("q", rounds=1, console=console(terminal=False)), LineView)
-
-
 def test_lines():
-    with debate_view("q", rounds=2, console=console(terminal=False)) as view:
+    with DebateView("q", rounds=2, console=console(terminal=False)) as view:
         play(view, right=frozenset({"4"}))
     assert shown(view).splitlines() == [
         "round 1: generators",
@@ -258,7 +242,7 @@ def test_lines():
 
 
 def test_rounds_stand_side_by_side_in_a_wide_terminal():
-    view = debate_view("What is 2 + 2?", rounds=2, console=console(terminal=True))
+    view = DebateView("What is 2 + 2?", rounds=2, console=console(terminal=True))
     play(view, right=frozenset({"4"}))
     lines = drawn(view).splitlines()
     assert lines[0].strip() == "What is 2 + 2?"
@@ -273,29 +257,29 @@ def test_rounds_stand_side_by_side_in_a_wide_terminal():
 
 
 def test_rounds_stand_below_each_other_in_a_narrow_terminal():
-    view = debate_view("q", rounds=2, console=console(terminal=True, width=70))
+    view = DebateView("q", rounds=2, console=console(terminal=True, width=70))
     play(view)
     lines = [line.strip() for line in drawn(view).splitlines()]
     assert lines.index("round 1: generators") < lines.index("round 2: critics")
 
 
 def test_a_narrow_terminal_shows_the_round_that_is_going_on():
-    view = debate_view("q", rounds=2, console=console(terminal=True, width=70))
+    view = DebateView("q", rounds=2, console=console(terminal=True, width=70))
     play(view, finish=False)
     assert "round 1" not in drawn(view)
     assert "round 2" in drawn(view)
 
 
 def test_whoever_has_not_spoken_is_waited_for():
-    view = debate_view("q", rounds=2, console=console(terminal=True))
+    view = DebateView("q", rounds=2, console=console(terminal=True))
     play(view, rounds=1, finish=False)
     view(RoundStarted(2, "critic", ("critic-1",)))
-    view._clock.now += 2.5  # type: ignore[attr-defined]
+    view.clock.now += 2.5  # type: ignore[attr-defined]
     assert "2.5 s" in drawn(view)
 
 
 def test_a_model_cannot_steer_the_terminal_or_break_the_frame():
-    view = debate_view("evil \x1b[2J question", rounds=2, console=console(terminal=True))
+    view = DebateView("evil \x1b[2J question", rounds=2, console=console(terminal=True))
     play(view)
     text = drawn(view)
     assert "\x1b" not in text
@@ -305,7 +289,7 @@ def test_a_model_cannot_steer_the_terminal_or_break_the_frame():
 
 def test_long_responses_keep_both_ends():
     said = "\n".join(f"line {n}" for n in range(100)) + "\n\\boxed{4}"
-    view = debate_view("q", rounds=1, console=console(terminal=True))
+    view = DebateView("q", rounds=1, console=console(terminal=True))
     view(RoundStarted(1, "generator", ("generator-1",)))
     view(TurnFinished(1, 0, turn("generator-1", said, "4")))
     text = drawn(view)
@@ -324,17 +308,15 @@ def test_the_way_to_the_answer_is_dim_and_the_answer_bright():
 
 
 def test_the_live_view_stays_on_the_screen_unless_something_went_wrong():
-    view = debate_view("q", rounds=2, console=console(terminal=True))
+    view = DebateView("q", rounds=2, console=console(terminal=True))
     with view:
         play(view)
     assert "verdict" in shown(view)
-    failing = debate_view("q", rounds=2, console=console(terminal=True))
+    failing = DebateView("q", rounds=2, console=console(terminal=True))
     with suppress(RuntimeError), failing:
         failing(RoundStarted(1, "generator", ("a",)))
         raise RuntimeError
-    assert isinstance(failing, LiveView)
-    assert failing._live is not None
-    assert failing._live.transient
+    assert "round 1" not in shown(failing).rpartition("\x1b[2K")[2], "erased"
 
 
 @pytest.mark.parametrize(
@@ -348,15 +330,3 @@ def test_the_live_view_stays_on_the_screen_unless_something_went_wrong():
 )
 def test_verdicts_in_words(verdict, said):
     assert verdict_line(verdict) == said
-
-
-def test_a_view_watches_a_real_debate():
-    class Speaker:
-        name = "generator-1"
-
-        async def answer(self, question, seen, *, seed):
-            return GENERATORS[0]
-
-    with debate_view("q", rounds=1, console=console(terminal=False)) as view:
-        asyncio.run(run_debate("q", generators=[Speaker()], rounds=1, seed=0, events=Events(view)))
-    assert "generator-1: 4" in shown(view)

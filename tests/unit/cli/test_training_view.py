@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mada.cli.training_view import LineView, LiveView, TrainingView, percent, small, sparkline, training_view
+from mada.cli.training_view import TrainingView, sparkline
 from mada.events import (
     BestStep,
     CheckpointWritten,
@@ -58,7 +58,7 @@ def shown(view: TrainingView) -> str:
     return file.getvalue()
 
 
-MakeLive = Callable[..., LiveView]
+MakeLive = Callable[..., TrainingView]
 
 
 @pytest.fixture
@@ -66,21 +66,16 @@ def live() -> Iterator[MakeLive]:
     """Make live views that end with the test."""
     with ExitStack() as views:
 
-        def make(title: str = "generators", *, width: int = 80, clock: Clock | None = None) -> LiveView:
-            view = LiveView(title, console=console(terminal=True, width=width), clock=clock or Clock())
+        def make(title: str = "generators", *, width: int = 80, clock: Clock | None = None) -> TrainingView:
+            view = TrainingView(title, console(terminal=True, width=width), clock=clock or Clock())
             return views.enter_context(view)
 
         yield make
 
 
-def test_a_terminal_gets_the_live_view_and_a_file_gets_lines():
-    assert isinstance(training_view("x", console=console(terminal=True)), LiveView)
-    assert isinstance(training_view("x", console=console(terminal=False)), LineView)
-
-
 def test_lines_come_at_the_first_and_last_step_and_every_few_seconds():
     clock = Clock()
-    view = LineView("generators", console=console(terminal=False), clock=clock)
+    view = TrainingView("generators", console(terminal=False), clock=clock)
     with view:
         view(PLAN)
         for number in range(1, 101):
@@ -97,7 +92,7 @@ def test_lines_come_at_the_first_and_last_step_and_every_few_seconds():
 
 
 def test_validations_and_resuming_always_get_a_line():
-    view = LineView("critics", console=console(terminal=False, width=20), clock=Clock())
+    view = TrainingView("critics", console(terminal=False, width=20), clock=Clock())
     view(TrainingStarted("critics", AGENTS, 21, 100, {}, {}, Path("critics/checkpoints/step-000020")))
     view(StepProgress("validating", 1, 2))
     view(look(25))
@@ -116,7 +111,7 @@ FALLEN = (
 
 
 def test_an_agent_below_half_of_its_best_is_a_warning_until_it_has_recovered():
-    view = LineView("generators", console=console(terminal=False), clock=Clock())
+    view = TrainingView("generators", console(terminal=False), clock=Clock())
     view(PLAN)
     for number, accuracies in {0: (0.0, 0.0), 25: (0.625, 0.625), 50: (0.3125, 0.30), 75: (0.5, 0.5)}.items():
         view(look(number, *accuracies, is_best=number <= 25))
@@ -135,7 +130,7 @@ def test_the_live_view_shows_the_warning_below_its_table(live: MakeLive):
     assert " ".join(line.strip() for line in lines[below:]) == FALLEN
 
 
-def drawn(view: LiveView) -> list[str]:
+def drawn(view: TrainingView) -> list[str]:
     other = console(terminal=True, width=view.console.width)
     other.print(view.render())
     assert isinstance(other.file, io.StringIO)
@@ -200,7 +195,7 @@ def test_a_resumed_view_knows_the_best_from_before(live: MakeLive):
 
 def test_the_time_left_is_that_of_this_session():
     clock = Clock()
-    view = LineView("x", console=console(terminal=False), clock=clock)
+    view = TrainingView("x", console(terminal=False), clock=clock)
     assert view.seconds_left() is None
     view(TrainingStarted("generators", AGENTS, 51, 100, {}, {}))
     clock.now += 20.0
@@ -220,15 +215,3 @@ def test_the_time_left_is_that_of_this_session():
 )
 def test_sparklines(values, width, expected):
     assert sparkline(values, width=width) == expected
-
-
-def test_numbers_are_written_as_people_read_them():
-    assert [percent(None), percent(0.126), percent(0.1264, 1)] == ["–", "13%", "12.6%"]
-    assert [small(None), small(0.0), small(0.0031234), small(1234.5)] == ["–", "0", "0.00312", "1,234"]
-
-
-def test_a_sparkline_is_on_the_scale_that_is_given():
-    assert sparkline([0.5, 0.6], low=0.5, high=0.6, width=9) == "▁█"
-    assert sparkline([0.5, 0.6], low=0.0, high=1.0, width=9) == "▅▅"
-    # Without a range there is neither high nor low.
-    assert sparkline([0.3, 0.3, 0.3], low=0.3, high=0.3, width=9) == "▅▅▅"
