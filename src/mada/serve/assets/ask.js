@@ -9,6 +9,7 @@ const MOST_ROUNDS = 8;
 const draft = { question: "", team: null, rounds: null, seed: "" };
 
 const addressOf = (id) => `/debate/${encodeURIComponent(id)}`;
+const read = (id, { signal }) => getJson(`/api/debates/${encodeURIComponent(id)}`, { signal });
 
 export async function show(main, id, context) {
   if (id === null) showForm(main, context);
@@ -41,7 +42,7 @@ function showForm(main, context, error = null) {
   } }, ...teams.map((one) => make("option", { selected: one === team() }, one.name)));
   const rounds = make("select", { id: "rounds", onchange: () => { draft.rounds = Number(rounds.value); } });
   const seed = make("input", {
-    id: "seed", inputmode: "numeric", pattern: "[0-9]{1,9}", title: "a whole number", placeholder: "any",
+    id: "seed", inputmode: "numeric", pattern: "[0-9]{1,15}", title: "a whole number", placeholder: "any",
     autocomplete: "off", oninput: () => { draft.seed = seed.value.trim(); },
   });
   const about = make("p", { class: "note" });
@@ -130,7 +131,7 @@ async function hold(main, context, asked) {
         if (event.type === "turn") announce(`${event.agent}: ${event.answer ?? "no answer"}`);
       }
     }
-    announce(view.element.querySelector(".summary").innerText);
+    announce(view.element.querySelector(".outcome-now").innerText);
   } catch (error) {
     if (context.signal.aborted) return;
     if (id === null && !stopping.signal.aborted) return showForm(main, context, error);
@@ -140,12 +141,14 @@ async function hold(main, context, asked) {
     clearInterval(clock);
   }
   history.pushState(null, "", addressOf(id));
-  const held = await getJson(addressOf(id).replace("debate", "api/debates"), { signal: context.signal });
-  view.describe(held, context);
+  // The verdict is there already; what the server would add can be missed.
+  const held = await read(id, context).catch(() => null);
+  if (held !== null) view.describe(held, context);
+  else view.control(make("a", { href: "/" }, "All debates"));
 }
 
 async function showHeld(main, id, context) {
-  const held = await getJson(addressOf(id).replace("debate", "api/debates"), { signal: context.signal });
+  const held = await read(id, context);
   const view = debateView(held);
   for (const { number: round, role, turns } of held.rounds) {
     view.apply({ type: "round", round, role, agents: turns.map((turn) => turn.agent) });
@@ -255,7 +258,7 @@ function debateView({ question: asked, team }) {
       tick();
     },
 
-    verdict({ votes, tie, unanswered, seconds, tokens, prompt_tokens: read, ...chosen }) {
+    verdict({ votes, tie, unanswered, seconds, tokens, prompt_tokens: seen, ...chosen }) {
       began = null;
       const total = votes.reduce((sum, vote) => sum + vote.count, 0) + unanswered;
       const others = [tie && "tie, decided by earlier rounds", unanswered > 0 && `${unanswered} without an answer`];
@@ -267,7 +270,7 @@ function debateView({ question: asked, team }) {
       });
       outcome.replaceChildren(make("p", { class: "state" }, "Verdict ", badge(chosen)),
         make("ul", { class: "votes" }, ...list), make("p", { class: "note" }, others.filter(Boolean).join(" · ")));
-      facts.textContent = [counted(tokens, "token"), `${counted(read, "token")} read`, duration(seconds),
+      facts.textContent = [counted(tokens, "token"), `${counted(seen, "token")} read`, duration(seconds),
         `${number(tokens / Math.max(seconds, 0.001))} tokens/s`].join(" · ");
     },
   };
@@ -293,7 +296,7 @@ function debateView({ question: asked, team }) {
     began = null;
     for (const one of element.querySelectorAll(".live")) {
       one.classList.remove("live");
-      one.querySelector(".given").textContent = "not finished";
+      one.querySelector(".facts").textContent = "not finished";
     }
     outcome.replaceChildren(error === null ? make("p", { class: "state" }, "Stopped.") : problem(error));
   }
