@@ -150,6 +150,8 @@ def test_a_run_goes_on_without_files_that_cannot_be_written(tmp_path, clock, cap
 def test_a_full_disk_is_not_the_runs_end(tmp_path, clock, caplog):
     with caplog.at_level(logging.WARNING), LiveFiles(tmp_path, clock=clock) as live:
         live(Log("room"))
+        assert live._file is not None
+        live._file.close()
         live._file = open("/dev/full", "ab", buffering=0)  # noqa: PTH123, SIM115
         live(Log("no room"))
         live(Log("no room"))
