@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run, runs, serve
+from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run, runs, serve, watch
 from mada.errors import MadaError
 from mada.pipeline.stages import STAGE_NAMES
 
@@ -31,6 +31,7 @@ app.command("run")(run.run)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("serve")(serve.serve)
+app.command("watch")(watch.watch)
 _OWN_COMMANDS = {"evaluate": evaluate.evaluate, "report": report.report}
 for _name in STAGE_NAMES:
     app.command(_name)(_OWN_COMMANDS.get(_name) or run.stage_command(_name))

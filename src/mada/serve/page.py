@@ -14,7 +14,10 @@ from mada.text import printable
 
 ASSETS = {
     "report.css": ("mada.report.page", "page.css"),
-    **{name: ("mada.serve", name) for name in ("page.css", "page.js", "dom.js", "api.js", "ask.js", "watch.js")},
+    **{
+        name: ("mada.serve", name)
+        for name in ("page.css", "page.js", "dom.js", "api.js", "ask.js", "watch.js", "curves.js")
+    },
 }
 """By the name in the address: the package that has the file, and the file. The report's look is the page's."""
 MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
