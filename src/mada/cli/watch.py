@@ -47,9 +47,12 @@ def _serve(app: "FastAPI", *, host: str, port: int, open_it: bool) -> None:
 
     import uvicorn
 
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listening.bind((host, port))
     except OSError as error:
+        listening.close()
         raise RunError(f"cannot listen on {host}, port {port}: {error.strerror}; choose another --port") from error
     port = listening.getsockname()[1]
     shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host

@@ -6,7 +6,6 @@ out: watching must never be the reason that nothing is seen.
 """
 
 import json
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +47,9 @@ MOST_MESSAGES = 20
 MIN_DONE, MIN_SHARE = 50, 0.02
 """Of a stage that works on many things at once so many, or this share of the rest, are done before the time left is
 estimated: the first take long, and others are right behind them."""
+
+MOST = 1e15
+"""Numbers beyond it are mistakes."""
 
 Point = list[float | None]
 Json = dict[str, Any]
@@ -154,10 +156,11 @@ class Session:
             self._forget()
         for line in lines:
             try:
-                when, event = float(json.loads(line)["time"]), from_json(line.decode())
+                when, event = json.loads(line)["time"], from_json(line.decode())
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue  # cut short by a full disk, or of another version
-            self._take(when, event)
+            if _number(when) is not None:
+                self._take(when, event)
 
     def seconds_left(self, now: float) -> float | None:
         """Estimate what is left of the stage from what this session has done of it."""
@@ -250,7 +253,8 @@ class FollowedRun:
             else _ending(manifest, is_finished=row["state"] == "finished"),
             "doing": session.doing if is_running else None,
             "stages": self._stages(row, names),
-            "step_seconds": session.step and [session.step.rollout_seconds, session.step.learn_seconds],
+            "step_seconds": session.step
+            and [_number(session.step.rollout_seconds), _number(session.step.learn_seconds)],
             "rates": self.curves[session.training.name].rates() if _is_known(session.training) else None,
             "memory": _memory(session) if is_running else None,
             "messages": session.messages,
@@ -292,7 +296,7 @@ class FollowedRun:
                 "name": name,
                 "does": stage_named(name).does,
                 "state": "done" if name in marks else now if name == row["stage"] else "waiting",
-                "seconds": marks[name].seconds if name in marks else None,
+                "seconds": _number(marks[name].seconds) if name in marks else None,
             }
             for name in STAGE_NAMES
             if name in (*marks, *names, row["stage"])
@@ -396,8 +400,8 @@ def _thinned(curves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
 
 
 def _number(value: object) -> float | None:
-    """Return a finite number with five digits that count."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    """Return a number with five digits that count; None for what JSON or a chart has no place for."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MOST:
         return None
     return value if isinstance(value, int) else float(f"{value:.5g}")
 

@@ -9,7 +9,7 @@ const CHARTS = [
   { title: "Reward", kind: "steps", at: 1, text: (value) => number(value, 2) },
   { title: "Validation accuracy", kind: "validations", at: 1, from: 0, text: percent },
   { title: "Tokens per reply", kind: "steps", at: 3, from: 0, text: (value) => number(value) },
-  { title: "Cut off at the token limit", kind: "steps", at: 4, from: 0, text: percent },
+  { title: "Cut off at the limit", kind: "steps", at: 4, from: 0, text: percent },
 ];
 
 export function trainings() {
