@@ -402,6 +402,7 @@ def test_recent_debates_lead_to_their_pages_and_back(opened, server):
     expect(page).to_have_title(f"mada: {QUESTION}")
     page.go_back()
     expect(rows).to_have_count(2)
+    expect(page.get_by_label("Ask a team")).to_be_focused()
     page.go_forward()
     expect(page.locator(".card")).to_have_count(6)
     page.get_by_role("button", name="Ask again").click()
@@ -501,6 +502,19 @@ def test_a_busy_server_is_left_alone_where_the_user_says_so(opened, server):
     page.keyboard.press("Enter")
     server.asked.get(timeout=5)
     page.get_by_role("button", name="Do not ask again").click()
+    expect(page.get_by_label("Ask a team")).to_be_focused()
+    page.wait_for_timeout(1_500)
+    assert server.asked.empty()
+
+
+def test_nothing_half_written_is_asked(opened, server):
+    server.refusals = [(429, {"Retry-After": "1"})]
+    page = opened(allowed="429")
+    page.get_by_label("Ask a team").fill(QUESTION)
+    page.keyboard.press("Enter")
+    server.asked.get(timeout=5)
+    expect(page.get_by_text("Asking again in")).to_be_visible()
+    page.get_by_label("Ask a team").press_sequentially(" And")
     page.wait_for_timeout(1_500)
     assert server.asked.empty()
 

@@ -49,7 +49,7 @@ function showForm(main, context, error = null) {
   const field = (input, label) => make("div", { class: "choice" }, make("label", { for: input.id }, label), input);
   const form = make(
     "form", { class: "ask", onsubmit: submit },
-    make("h2", { tabindex: "-1" }, make("label", { for: "question" }, "Ask a team")), question,
+    make("h2", {}, make("label", { for: "question" }, "Ask a team")), question,
     make("div", { class: "choices" }, field(names, "Team"), field(rounds, "Rounds"), field(seed, "Seed"),
       make("button", { type: "submit", class: "main" }, "Ask"),
       make("p", { class: "note", id: "question-hint" }, "Enter asks, Shift+Enter starts a new line")),
@@ -66,31 +66,34 @@ function showForm(main, context, error = null) {
       `answers of at most ${counted(most, "token")}`].join(" · ");
   }
 
+  document.title = "mada";
   [question.value, seed.value] = [draft.question, draft.seed];
   describe();
   const recent = make("section", { class: "recent", "aria-labelledby": "recent-title", hidden: true });
-  const refused = error && (error.retryAfter === null ? problem(error) : busy(error, { ask, signal: context.signal }));
+  const refused = error && (error.retryAfter ? busy(error, form, ask, context) : problem(error));
   main.replaceChildren(form, ...(refused ? [refused] : []), recent);
   if (matchMedia("(pointer: fine)").matches) question.focus({ preventScroll: true });
   listRecent(recent, context).catch((failure) => context.signal.aborted || recent.replaceChildren(problem(failure)));
 }
 
-// The server said how long to wait: ask again then, unless the user asks before or does not want to.
-function busy(error, { ask, signal }) {
+// The server said how long to wait: ask again then, unless the user asks before, changes the form or does not want to.
+function busy(error, form, ask, { signal }) {
   let left = Math.max(1, Math.ceil(error.retryAfter));
   // The alert is read once, not every second.
   const clock = make("p", { "aria-hidden": "true" });
-  const give = () => { clearInterval(timer); clock.remove(); };
-  const tick = () => {
-    clock.textContent = `Asking again in ${duration(left)} …`;
-    if (signal.aborted || (left < 1 && !clock.isConnected)) clearInterval(timer);
-    else if (left < 1) { give(); ask(); }
+  const tell = () => { clock.textContent = `Asking again in ${duration(left)} …`; };
+  const cancel = () => { clearInterval(timer); clock.remove(); stop.remove(); };
+  const stop = button("Do not ask again", () => { cancel(); form.querySelector("textarea").focus(); });
+  const timer = setInterval(() => {
     left -= 1;
-  };
-  const timer = setInterval(tick, 1000);
-  const element = problem(error, clock, button("Ask now", () => { give(); ask(); }), button("Do not ask again", give));
-  tick();
-  return element;
+    const isWanted = form.isConnected && !signal.aborted;
+    if (isWanted && left > 0) return tell();
+    cancel();
+    if (isWanted) ask();
+  }, 1000);
+  form.addEventListener("input", cancel);
+  tell();
+  return problem(error, clock, button("Ask now", () => { cancel(); ask(); }), stop);
 }
 
 async function listRecent(section, { signal }) {
@@ -140,6 +143,7 @@ async function hold(main, context, asked) {
   } finally {
     clearInterval(clock);
   }
+  if (context.signal.aborted) return;
   history.pushState(null, "", addressOf(id));
   // The verdict is there already; what the server would add can be missed.
   const held = await read(id, context).catch(() => null);

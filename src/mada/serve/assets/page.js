@@ -33,7 +33,7 @@ async function route({ takesFocus }) {
     if (signal.aborted) return;
     main.replaceChildren(problem(error, button("Try again", () => route({ takesFocus: true }))));
   }
-  if (takesFocus) (main.querySelector("h2[tabindex]") ?? main).focus();
+  if (takesFocus && !main.contains(document.activeElement)) (main.querySelector("h2[tabindex]") ?? main).focus();
 }
 
 function navigation(info, current) {
