@@ -69,7 +69,7 @@ class TeamSpec:
             critics = ()  # never asked, so they need not have been trained
         return cls(
             recipe.model if window is None else recipe.model.model_copy(update={"window": window}),
-            _engine_section(engine or _available(recipe.engine), server=server, device=device),
+            engine_section(engine or _available(recipe.engine), server=server, device=device),
             settings,
             generators,
             critics,
@@ -203,7 +203,7 @@ class Team:
             generators=generators,
             critics=critics,
             settings=settings,
-            engine=_engine_section(engine or EngineSection(kind="local"), server=server, device=device),
+            engine=engine_section(engine or EngineSection(kind="local"), server=server, device=device),
         )
         return cls._load(spec, device=device)
 
@@ -299,7 +299,7 @@ def _available(section: EngineSection) -> EngineSection:
     return section.model_copy(update={"kind": "local"})
 
 
-def _engine_section(section: EngineSection, *, server: str | None, device: str) -> EngineSection:
+def engine_section(section: EngineSection, *, server: str | None, device: str = "auto") -> EngineSection:
     """Return a team's engine: a server or a device that the caller names overrides the recipe's `[engine]`."""
     changes: dict[str, object] = {"retry_for": min(section.retry_for, _SERVER_RETRY)}
     if server is not None:

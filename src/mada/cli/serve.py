@@ -106,20 +106,19 @@ def _specs(
     from mada.agents import DebateSettings
     from mada.recipe.schema import EngineSection, ModelSection
     from mada.serve.teams import names_of
-    from mada.team import TeamSpec
+    from mada.team import TeamSpec, engine_section
 
     if folders:
         return {
             name: TeamSpec.of_run(folder, server=server, window=window, max_new_tokens=max_new_tokens)
             for name, folder in zip(names_of(folders), folders, strict=True)
         }
-    engine = EngineSection(kind="local") if server is None else EngineSection(kind="openai", url=server)
     spec = TeamSpec.untrained(
         ModelSection(name=model or DEFAULT_MODEL, window=window),
         generators=3,
         critics=3,
         settings=DebateSettings(max_new_tokens=max_new_tokens),
-        engine=engine,
+        engine=engine_section(EngineSection(kind="local"), server=server),
     )
     return {"untrained": spec}
 

@@ -20,6 +20,7 @@ T = TypeVar("T")
 _DEBATE = TypeAdapter(Debate)
 _COLUMNS = "id, time, team, question, answer, unanimous, tokens, seconds, seed"
 _EXCERPT = 300
+sqlite3.register_converter("BOOLEAN", lambda value: value == b"1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,14 @@ class DebateStore:
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(path or ":memory:", check_same_thread=False)
+            self._database = sqlite3.connect(
+                path or ":memory:", check_same_thread=False, detect_types=sqlite3.PARSE_DECLTYPES
+            )
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS debates (id TEXT PRIMARY KEY, time REAL, team TEXT, question TEXT, "
-                "answer TEXT, unanimous INTEGER, tokens INTEGER, seconds REAL, seed INTEGER, transcript BLOB)"
+                "answer TEXT, unanimous BOOLEAN, tokens INTEGER, seconds REAL, seed INTEGER, transcript BLOB)"
             )
             self._database.execute("CREATE INDEX IF NOT EXISTS by_time ON debates (time)")
             self._database.commit()
@@ -114,5 +117,4 @@ class DebateStore:
 
 
 def _held(row: Sequence[Any]) -> HeldDebate:
-    values = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    return HeldDebate(**{**values, "unanimous": bool(values["unanimous"])})
+    return HeldDebate(**dict(zip(_COLUMNS.split(", "), row, strict=True)))

@@ -148,7 +148,12 @@ class ServedTeam:
 
     def settings_for(self, request: SamplingRequest, *, rounds: int | None) -> DebateSettings:
         """Return the team's settings with what a request changes; raise RequestError if they contradict."""
-        settings = changed(self.spec.settings, request)
+        loaded, own = self.model.loaded, self.spec.settings
+        settings = changed(own, request)
+        if request.max_tokens is not None:
+            # A limit: replies as long as a team gives by itself, or half of the window, are within a larger one.
+            most = max(own.sampling(loaded.chat, window=loaded.window).max_tokens, loaded.window // 2)
+            settings = replace(settings, max_new_tokens=min(request.max_tokens, most))
         if rounds is not None:
             settings = replace(settings, rounds=rounds)
         critics = self.spec.critics if settings.rounds > 1 else ("",)
