@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from mada.runs import StoredRun
 
 SYSTEMS = ("single", "vote", "weighted-vote", "judge", "debate")
+_OF_ALL = ("benchmarks", "seeds", "problems", "systems")
+_OF_A_MODEL = (
+    *("adapter", "generators", "critics", "rounds", "samples", "temperature", "max_new_tokens", "window", "rows"),
+    *("server", "price", "seed"),
+)
 
 BenchmarksOption = Annotated[
     str | None, typer.Option(metavar="NAMES", help="Benchmarks by name or file, separated by commas.")
@@ -49,6 +54,7 @@ ReuseOption = Annotated[
 
 
 def evaluate(
+    context: typer.Context,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FILE] [KEY=VALUE]…", help="An evaluation file, or a recipe with --run."),
@@ -85,41 +91,30 @@ def evaluate(
 
     The same command resumes an evaluation that was stopped.
     """
-    given = arguments or []
-    common = {"benchmarks": _names(benchmarks), "seeds": seeds, "problems": problems, "systems": _names(systems)}
-    shape = {
-        "generators": generators,
-        "critics": critics,
-        "rounds": rounds,
-        "samples": samples,
-        "temperature": temperature,
-        "max_new_tokens": max_new_tokens,
-        "window": window,
-        "rows": rows,
-        "server": server,
-        "adapter": adapter,
-        "price": price,
-        "seed": seed,
-    }
+    given = {key: value for key, value in context.params.items() if value not in (None, (), [])}
+    given |= {key: names_in(given[key]) for key in ("benchmarks", "systems") if key in given}
+    words = arguments or []
     if model is not None:
-        _refuse(given, "a file", beside="--model")
-        _refuse(folder, "--run", beside="--model")
-        _evaluate_model(model, common | shape | {"fail_on_error": fail_on_error}, out, reuse=reuse)
+        _refuse(given, ("arguments", "folder"), " and --model; leave one of them out")
+        from mada.recipe.evaluation_file import evaluation_of
+
+        _evaluate_recipe(evaluation_of(_values_of(given), where="these options"), out, _stored_runs(reuse))
         return
-    _refuse_options(shape, "--model")
-    if given and _is_evaluation_file(given):
-        _refuse(folder, "--run", beside="an evaluation file")
-        _refuse_options(common, "a recipe, or --run and --model; an evaluation file has its own")
-        _evaluate_file(Path(given[0]), out, fail_on_error=fail_on_error, reuse=reuse)
-    elif folder is not None and (out is not None or any(value is not None for value in common.values())):
-        _refuse(given, "a recipe", beside="--run and other benchmarks, seeds or systems")
-        _evaluate_run(folder, common, out, fail_on_error=fail_on_error, reuse=reuse)
-    elif folder is not None or given:
-        _refuse(out, "--out", beside="a recipe without --run")
-        _refuse(reuse, "--reuse", beside="the evaluation of a recipe itself")
-        _refuse_options(common, "--run")
+    _refuse(given, _OF_A_MODEL, ", which goes with --model")
+    if words and _is_evaluation_file(words):
+        _refuse(given, ("folder", *_OF_ALL), ", which goes with a recipe, or --run and --model; the file has its own")
+        from mada.recipe.evaluation_file import load_evaluation
+
+        recipe = load_evaluation(Path(words[0]))
+        engine = recipe.engine.model_copy(update=_some(given, "fail_on_error"))
+        _evaluate_recipe(recipe.model_copy(update={"engine": engine}), out, _stored_runs(reuse))
+    elif folder is not None and not given.keys().isdisjoint((*_OF_ALL, "out")):
+        _refuse(given, ("arguments",), " and --run with other benchmarks, seeds or systems; leave one of them out")
+        _evaluate_run(folder, given, out, _stored_runs(reuse))
+    elif folder is not None or words:
+        _refuse(given, ("out", "reuse", *_OF_ALL), " and the evaluation of a recipe itself; leave one of them out")
         allowed = [] if fail_on_error is None else [f"engine.fail_on_error={fail_on_error}"]
-        run_stage("evaluate", [*given, *allowed], folder)
+        run_stage("evaluate", [*words, *allowed], folder)
     else:
         raise MadaError(
             "got nothing to evaluate; give an evaluation file, --run with the folder of a run, or --model with "
@@ -146,7 +141,6 @@ def ablate(
     evaluation has sampled is used again, and what is not given is as in its recipe. The same command resumes.
     """
     _, *others = _stored_runs([folder, *(reuse or ())])  # before PyTorch is loaded, which takes seconds
-    names, chosen = _names(benchmarks), _names(systems)
     with _progress() as events:
         from mada.pipeline.ablate import ablate as take_apart
 
@@ -155,8 +149,8 @@ def ablate(
             events=events,
             seeds=seeds,
             problems=problems,
-            benchmarks=tuple(names) if names else None,
-            systems=tuple(chosen) if chosen else None,
+            benchmarks=tuple(names_in(benchmarks or "")) or None,
+            systems=tuple(names_in(systems or "")) or None,
             price_per_hour=price or None,
             reuse=others,
             out=out,
@@ -164,47 +158,25 @@ def ablate(
     _print_results(out or folder / "ablations")
 
 
-def _evaluate_file(path: Path, out: Path | None, *, fail_on_error: float | None, reuse: list[Path] | None) -> None:
-    from mada.recipe.evaluation_file import load_evaluation
-
-    recipe = load_evaluation(path)
-    if fail_on_error is not None:
-        engine = recipe.engine.model_copy(update={"fail_on_error": fail_on_error})
-        recipe = recipe.model_copy(update={"engine": engine})
-    _evaluate_recipe(recipe, out, reuse=reuse)
-
-
-def _evaluate_model(model: str, options: dict[str, Any], out: Path | None, *, reuse: list[Path] | None) -> None:
-    from mada.recipe.evaluation_file import evaluation_of
-
-    _evaluate_recipe(evaluation_of(_values_of(model, options), where="these options"), out, reuse=reuse)
-
-
-def _evaluate_recipe(recipe: "EvaluationRecipe", out: Path | None, *, reuse: list[Path] | None) -> None:
+def _evaluate_recipe(recipe: "EvaluationRecipe", out: Path | None, earlier: "Sequence[StoredRun]") -> None:
     def evaluation() -> "Evaluation":
         from mada.pipeline.evaluations import evaluation_of_file
 
         return evaluation_of_file(recipe)
 
-    _run_evaluation(recipe, evaluation, out or Path("runs") / recipe.name, earlier=_stored_runs(reuse))
+    _run_evaluation(recipe, evaluation, out or Path("runs") / recipe.name, earlier)
 
 
-def _evaluate_run(
-    folder: Path,
-    options: dict[str, Any],
-    out: Path | None,
-    *,
-    fail_on_error: float | None,
-    reuse: list[Path] | None,
-) -> None:
+def _evaluate_run(folder: Path, given: dict[str, Any], out: Path | None, earlier: "Sequence[StoredRun]") -> None:
     from mada.problems.sources import parse_sources
 
-    stored, *others = _stored_runs([folder, *(reuse or ())])
+    [stored] = _stored_runs([folder])
     from mada.agents import adapter_folders, recipe_of, team_names
     from mada.recipe.loading import changed_recipe
 
-    changes = {f"evaluation.{key}": value for key, value in options.items()} | {"engine.fail_on_error": fail_on_error}
-    recipe = changed_recipe(recipe_of(stored), {key: value for key, value in changes.items() if value is not None})
+    changes = {f"evaluation.{key}": given[key] for key in _OF_ALL if key in given}
+    allowed = {f"engine.{key}": value for key, value in _some(given, "fail_on_error").items()}
+    recipe = changed_recipe(recipe_of(stored), changes | allowed)
     generators, critics = team_names(recipe)
     adapter_folders(stored, (*generators, *critics))  # raises if one is missing
 
@@ -214,7 +186,7 @@ def _evaluate_run(
         return evaluation_of_run(recipe, stored.folder)
 
     name = "+".join(Path(one.name).stem for text in recipe.evaluation.benchmarks for one in parse_sources(text))
-    _run_evaluation(recipe, evaluation, out or folder / "evaluations" / name, earlier=[stored, *others])
+    _run_evaluation(recipe, evaluation, out or folder / "evaluations" / name, [stored, *earlier])
 
 
 def _stored_runs(folders: Sequence[Path] | None) -> "list[StoredRun]":
@@ -227,7 +199,6 @@ def _run_evaluation(
     recipe: "Recipe | EvaluationRecipe",
     make_evaluation: "Callable[[], Evaluation]",
     folder: Path,
-    *,
     earlier: "Sequence[StoredRun]",
 ) -> None:
     with _progress() as events:
@@ -241,74 +212,59 @@ def _run_evaluation(
     _print_results(folder)
 
 
-def _values_of(model: str, options: dict[str, Any]) -> dict[str, Any]:
+def _values_of(given: dict[str, Any]) -> dict[str, Any]:
     """Return an evaluation of one model as the values of an evaluation file."""
-    chosen = options["systems"] or ["single", "vote", "debate"]
+    model, chosen = given["model"], given.get("systems") or ["single", "vote", "debate"]
     unknown = [name for name in chosen if name not in SYSTEMS]
     if unknown:
         raise MadaError(f"--systems: unknown system {unknown[0]!r}; choose from {', '.join(SYSTEMS)}")
-    samples = options["samples"] or (None if "debate" in chosen else 6)
+    samples = given.get("samples", None if "debate" in chosen else 6)
     size: dict[str, Any] = {"samples": samples} if samples else {"matched_to": "debate"}
     amount = f"of {samples}" if samples else "at the debate's tokens"
-    sizes, rounds = (options["generators"] or 3, options["critics"] or 3), options["rounds"] or 2
+    generators, critics, rounds = given.get("generators", 3), given.get("critics", 3), given.get("rounds", 2)
     shapes: dict[str, dict[str, Any]] = {
         "single": {"title": "single agent"},
         "vote": {"title": f"vote {amount}", **size},
         "weighted-vote": {"title": f"weighted vote {amount}", **size},
         "judge": {"title": f"judge {amount}", "judge": "model", **size},
         "debate": {
-            "title": f"debate {sizes[0]}+{sizes[1]}, {rounds} rounds",
-            "agents": ["model"] * sizes[0],
-            "critics": ["model"] * sizes[1],
+            "title": f"debate {generators}+{critics}, {rounds} rounds",
+            "agents": ["model"] * generators,
+            "critics": ["model"] * critics,
             "rounds": rounds,
         },
     }
-    values: dict[str, Any] = {
+    return {
         "name": Path(model).name if Path(model).name.strip(".") else Path(model).resolve().name,
-        "seed": options["seed"],
-        "benchmarks": options["benchmarks"],
-        "seeds": options["seeds"],
-        "problems": options["problems"],
-        "price_per_hour": options["price"] or None,
-        "reference": "debate" if "debate" in chosen else None,
-        "inference": _given(options, "temperature", "max_new_tokens"),
-        "engine": {
-            **_given(options, "rows", "fail_on_error"),
-            **({"url": options["server"]} if options["server"] else {}),
-        },
-        "agents": {"model": {"model": model, **_given(options, "adapter", "window")}},
+        **_some(given, "seed", "benchmarks", "seeds", "problems"),
+        **({"price_per_hour": given["price"]} if given.get("price") else {}),
+        **({"reference": "debate"} if "debate" in chosen else {}),
+        "inference": _some(given, "temperature", "max_new_tokens"),
+        "engine": _some(given, "rows", "fail_on_error") | ({"url": given["server"]} if "server" in given else {}),
+        "agents": {"model": _some(given, "model", "adapter", "window")},
         "systems": [{"kind": name, "agents": ["model"], **shapes[name]} for name in chosen],
     }
-    return {key: value for key, value in values.items() if value is not None}
 
 
-def _given(options: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: options[name] for name in names if options[name] is not None}
+def _some(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: given[name] for name in names if name in given}
 
 
-def _is_evaluation_file(arguments: list[str]) -> bool:
+def _is_evaluation_file(words: list[str]) -> bool:
     from mada.recipe.evaluation_file import is_evaluation_file
 
-    if not is_evaluation_file(Path(arguments[0])):
+    if not is_evaluation_file(Path(words[0])):
         return False
-    if len(arguments) > 1:
-        raise MadaError(f"got {arguments[1]!r} beside an evaluation file; write it into the file")
+    if len(words) > 1:
+        raise MadaError(f"got {words[1]!r} beside an evaluation file; write it into the file")
     return True
 
 
-def _names(text: str | None) -> list[str] | None:
-    return names_in(text) if text is not None else None
-
-
-def _refuse(value: object, what: str, *, beside: str) -> None:
-    if value:
-        raise MadaError(f"got {what} and {beside}; leave one of them out")
-
-
-def _refuse_options(options: dict[str, Any], belongs_to: str) -> None:
-    stray = [name for name, value in options.items() if value is not None]
-    if stray:
-        raise MadaError(f"got --{stray[0].replace('_', '-')}, which goes with {belongs_to}")
+def _refuse(given: dict[str, Any], names: Sequence[str], because: str) -> None:
+    for name in names:
+        if name in given:
+            shown = {"arguments": "a file", "folder": "--run"}.get(name, f"--{name.replace('_', '-')}")
+            raise MadaError(f"got {shown}{because}")
 
 
 @contextmanager

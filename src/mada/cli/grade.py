@@ -36,28 +36,23 @@ def grade(
     from mada.grading import Grader
 
     rows: deque[Row] = deque()
+
+    def pairs() -> "Iterator[tuple[str, str]]":
+        """Yield reply and reference of every row, and leave the row in `rows` for when its grade comes."""
+        from mada.problems.files import read_json_lines, read_rows
+
+        for row in read_json_lines(sys.stdin.buffer, name="standard input") if file == "-" else read_rows(Path(file)):
+            pair = _text(row, "response"), _text(row, "answer")
+            rows.append(row)
+            yield pair
+
     reasons: Counter[str] = Counter()
     with Grader(workers=workers, time_limit=time_limit) as grader:
-        grades = grader.stream(_pairs(file, rows), thinking_opened=thinking_opened)
-        for line, graded in enumerate(grades, start=1):
+        for line, graded in enumerate(grader.stream(pairs(), thinking_opened=thinking_opened), start=1):
             reasons[graded.reason] += 1
             _print_grade(line, rows.popleft(), graded=graded, as_json=as_json)
     if not as_json:
         _print_summary(reasons)
-
-
-def _pairs(file: str, rows: "deque[Row]") -> "Iterator[tuple[str, str]]":
-    """Yield reply and reference of every row, and leave the row in `rows` for when its grade comes."""
-    for row in _rows(file):
-        pair = _text(row, "response"), _text(row, "answer")
-        rows.append(row)
-        yield pair
-
-
-def _rows(file: str) -> "Iterator[Row]":
-    from mada.problems.files import read_json_lines, read_rows
-
-    return read_json_lines(sys.stdin.buffer, name="standard input") if file == "-" else read_rows(Path(file))
 
 
 def _text(row: "Row", column: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mada.problems import Match, Problem
+    from mada.problems.sources import Source
 
 app = typer.Typer(no_args_is_help=True, help="Look at problem sets, cut them, compare them with benchmarks.")
 
@@ -48,17 +49,11 @@ def list_known(folder: FolderOption = None, as_json: JsonOption = False) -> None
     counts = {name: _local_rows(name, chosen) for name in KNOWN_SETS}
     hubs = {name: parse_sources(known.hub)[0] for name, known in KNOWN_SETS.items() if known.hub}
     if as_json:
-        print_json(
-            [
-                {
-                    "name": name,
-                    **asdict(known),
-                    "local_rows": counts[name],
-                    "hub": {"name": hubs[name].name, **hubs[name].options} if name in hubs else None,
-                }
-                for name, known in KNOWN_SETS.items()
-            ]
-        )
+        known = [
+            {"name": name, **asdict(one), "local_rows": counts[name], "hub": _plain(hubs.get(name))}
+            for name, one in KNOWN_SETS.items()
+        ]
+        print_json(known)
         return
     from rich.table import Table
 
@@ -210,6 +205,10 @@ def overlap(
     out.print(table)
     if list_pairs:
         _print_matches(out, [match for one in found.values() for match in one.matches], problems=problems)
+
+
+def _plain(hub: "Source | None") -> dict[str, str] | None:
+    return {"name": hub.name, **hub.options} if hub else None
 
 
 def _load(

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,19 @@ ArgumentsArgument = Annotated[
 RunOption = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder of the run; without it runs/NAME of the recipe.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What a command is to do: stages of a recipe, from `first` (done again) to `last`; `command` is what was typed."""
+
+    recipe: "Recipe"
+    folder: Path
+    command: str
+    first: str | None = None
+    last: str | None = None
+    source: "StoredRun | None" = None
+    """The run whose generators are taken."""
 
 
 def run(
@@ -62,18 +76,18 @@ def run(
             raise RunError(f"unknown stage {name!r}; choose from {', '.join(STAGE_NAMES)}")
     if measure and not dry_run:
         raise RecipeError("--measure times a recipe without running it; use it together with --dry-run")
-    recipe, target = _recipe_and_folder(arguments or (), folder)
-    source = _generators_from(generators, recipe, again=start) if generators else None
-    command = _command(arguments or (), folder)
+    job = replace(_job(arguments or (), folder), first=start, last=until)
+    if generators:
+        job = replace(job, source=_generators_from(generators, job))
     if dry_run:
-        _plan(recipe, target, first=start, last=until, generators_from=source, command=command, measured=measure)
+        _plan(job, measured=measure)
         return
     trackers = [name for text in track or () for name in names_in(text)]
     if trackers:
         from mada.pipeline.tracking import check_trackers
 
         check_trackers(trackers)
-    _run(recipe, target, first=start, last=until, generators_from=source, trackers=trackers, command=command)
+    _run(job, trackers=trackers)
 
 
 def stage_command(name: str) -> Callable[..., None]:
@@ -88,18 +102,18 @@ def stage_command(name: str) -> Callable[..., None]:
 
 def run_stage(name: str, arguments: list[str], folder: Path | None) -> None:
     """Run one stage."""
-    recipe, target = _recipe_and_folder(arguments, folder)
-    _run(recipe, target, last=name, only=name, command=_command(arguments, folder))
+    _run(replace(_job(arguments, folder), last=name), only=True)
 
 
-def _recipe_and_folder(arguments: Sequence[str], folder: Path | None) -> "tuple[Recipe, Path]":
+def _job(arguments: Sequence[str], folder: Path | None) -> _Job:
     """Return the recipe that was given, or that of the run to continue, and the run's folder."""
     from mada.recipe import load_recipe
 
+    command = shlex.join(["mada", "run", *arguments, *(("--run", str(folder)) if folder else ())])
     file, overrides = file_and_overrides(arguments)
     if file is not None:
         recipe = load_recipe(file, overrides=overrides)
-        return recipe, folder or Path("runs") / recipe.name
+        return _Job(recipe, folder or Path("runs") / recipe.name, command)
     if folder is None:
         raise RecipeError(
             "got no recipe; give one, such as recipes/quickstart.toml, or --run with the folder of a run to continue"
@@ -110,58 +124,46 @@ def _recipe_and_folder(arguments: Sequence[str], folder: Path | None) -> "tuple[
     from mada.agents import recipe_of
     from mada.recipe.loading import overridden
 
-    return overridden(recipe_of(stored), overrides), folder
+    return _Job(overridden(recipe_of(stored), overrides), folder, command)
 
 
-def _command(arguments: Sequence[str], folder: Path | None) -> str:
-    """Return the `mada run` that was typed, for messages that add an option to it."""
-    return shlex.join(["mada", "run", *arguments, *(("--run", str(folder)) if folder else ())])
-
-
-def _generators_from(folder: Path, recipe: "Recipe", *, again: str | None) -> "StoredRun":
+def _generators_from(folder: Path, job: _Job) -> "StoredRun":
     """Return the run whose generators are to be used, after checking that they are the recipe's."""
     from mada.runs import StoredRun
 
-    if again is not None and again in stage_names(recipe, last="critic-data"):
-        raise RunError(f"--from {again} would do again what --generators takes from {folder}; leave one of them out")
+    if job.first is not None and job.first in stage_names(job.recipe, last="critic-data"):
+        raise RunError(
+            f"--from {job.first} would do again what --generators takes from {folder}; leave one of them out"
+        )
     source = StoredRun.read(folder)
     silence_libraries()
     from mada.pipeline.running import check_generators_source
 
-    check_generators_source(source, recipe)
+    check_generators_source(source, job.recipe)
     return source
 
 
-def _run(
-    recipe: "Recipe",
-    folder: Path,
-    *,
-    first: str | None = None,
-    last: str | None = None,
-    only: str | None = None,
-    generators_from: "StoredRun | None" = None,
-    trackers: Sequence[str] = (),
-    command: str,
-) -> None:
+def _run(job: _Job, *, only: bool = False, trackers: Sequence[str] = ()) -> None:
+    """Do a job; `only` its last stage, before which all must be finished."""
     from mada.cli.run_view import shown_progress
     from mada.runs import Run
 
-    changed = _check(recipe, folder, first=first, last=last, generators_from=generators_from, command=command)
+    changed = _check(job)
     from mada.events import Events
     from mada.pipeline.running import refuse_gaps, run_recipe
     from mada.pipeline.tracking import RunTracker
 
     # The view is outside of the run, so that the manifest knows what ended the session.
     with (
-        shown_progress(resume=f"mada run --run {shlex.quote(str(folder))}") as view,
-        Run.open(folder, recipe, changed=changed) as opened,
+        shown_progress(resume=f"mada run --run {shlex.quote(str(job.folder))}") as view,
+        Run.open(job.folder, job.recipe, changed=changed) as opened,
     ):
-        if only is not None:
-            refuse_gaps(opened, recipe, before=only)
+        if only and job.last is not None:
+            refuse_gaps(opened, job.recipe, before=job.last)
         with RunTracker(trackers, folder=opened.folder) as tracker:
-            events = Events(view, tracker)
-            run_recipe(opened, recipe, events=events, first=first, last=last, generators_from=generators_from)
-    _print_results(folder)
+            stages = {"first": job.first, "last": job.last}
+            run_recipe(opened, job.recipe, events=Events(view, tracker), **stages, generators_from=job.source)
+    _print_results(job.folder)
 
 
 def _print_results(folder: Path) -> None:
@@ -183,29 +185,18 @@ def _print_results(folder: Path) -> None:
         typer.echo(f"{counted(len(done), 'stage')} done. To continue: mada run --run {shlex.quote(str(folder))}")
 
 
-def _check(
-    recipe: "Recipe",
-    folder: Path,
-    *,
-    first: str | None,
-    last: str | None,
-    generators_from: "StoredRun | None",
-    command: str,
-) -> tuple[str, ...]:
+def _check(job: _Job) -> tuple[str, ...]:
     """Raise if something would stop a stage that is still to be run; nothing has been written yet.
 
     Returns the keys of the recipe that are new to the run in the folder.
     """
     from mada.runs.folder import mark_path
 
-    stage_names(recipe, first=first, last=last)  # raises if there are none
-    again = stage_names(recipe, first=first) if first else ()
-    taken = generator_stages(recipe) if generators_from else ()
-    pending = [
-        name
-        for name in stage_names(recipe, last=last)
-        if name in again or not (name in taken or mark_path(folder, name).exists())
-    ]
+    wanted = stage_names(job.recipe, last=job.last)
+    stage_names(job.recipe, first=job.first, last=job.last)  # raises if there are none
+    again = stage_names(job.recipe, first=job.first) if job.first else ()
+    taken = generator_stages(job.recipe) if job.source else ()
+    done = [name for name in wanted if name in taken or mark_path(job.folder, name).exists()]
     silence_libraries()
     screen = console()
     with screen.status("checking the recipe") if screen.is_terminal else nullcontext():
@@ -213,21 +204,12 @@ def _check(
         from mada.pipeline.preflight import check_recipe
         from mada.pipeline.running import changed_keys
 
-        changed = changed_keys(folder, recipe, first=first, command=command)
-        check_recipe(recipe, pending)
+        changed = changed_keys(job.folder, job.recipe, first=job.first, command=job.command)
+        check_recipe(job.recipe, [name for name in wanted if name in again or name not in done])
     return changed
 
 
-def _plan(
-    recipe: "Recipe",
-    folder: Path,
-    *,
-    first: str | None,
-    last: str | None,
-    generators_from: "StoredRun | None",
-    command: str,
-    measured: bool,
-) -> None:
+def _plan(job: _Job, *, measured: bool) -> None:
     """Print what would be done, and then what would stop it."""
     silence_libraries()
     from mada.pipeline.measure import measure
@@ -235,27 +217,27 @@ def _plan(
 
     mistake: MadaError | None = None
     try:
-        _check(recipe, folder, first=first, last=last, generators_from=generators_from, command=command)
+        _check(job)
     except MadaError as error:
         mistake = error
     try:
-        plan = plan_of(recipe)
+        plan = plan_of(job.recipe)
     except MadaError as error:
         raise mistake or error from None  # without a model there is no plan, and the check has said why
     rates = None
     if measured and mistake is None:
         with console(stderr=True).status("timing a few steps of the generators' training"):
-            rates = measure(recipe)
-    taken = generator_stages(recipe) if generators_from else ()
-    _print_plan(plan, recipe, folder=folder, rates=rates, taken=taken)
+            rates = measure(job.recipe)
+    _print_plan(plan, job, rates=rates)
     if mistake is not None:
         raise mistake
 
 
-def _print_plan(plan: "Plan", recipe: "Recipe", *, folder: Path, rates: "Rates | None", taken: Sequence[str]) -> None:
+def _print_plan(plan: "Plan", job: _Job, *, rates: "Rates | None") -> None:
     from rich.table import Table
 
-    screen = console()
+    screen, recipe, folder = console(), job.recipe, job.folder
+    taken = generator_stages(recipe) if job.source else ()
     title = f"{sanitize(recipe.name)} on {sanitize(recipe.model.name)}, in {sanitize(str(folder))}"
     screen.print(f"{title}; nothing is done yet\n")
     table = Table("stage", "what", box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -2,10 +2,8 @@
 
 import shlex
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +13,8 @@ from mada.pipeline.stages import STAGE_NAMES
 from mada.text import counted, duration, printable, sanitize
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rich.console import Console
 
     from mada.evaluation.summary import Summary
@@ -24,28 +24,17 @@ if TYPE_CHECKING:
 _SPARKLINE_WIDTH = 48
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
-    """A run in the list; accuracies are shares of right verdicts, None before they are measured."""
-
-    folder: str
-    recipe: str
-    state: str
-    started_at: datetime | None
-    seconds: float
-    untrained: float | None
-    team: float | None
-    standard_error: float | None
-
-
 def runs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds runs.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """List runs with their progress and headline numbers, oldest first."""
-    lines = find_runs(folder)
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such folder; give the one that holds your runs")
+    lines = [_line(run) for run in _run_folders(folder)]
+    lines.sort(key=lambda line: (line["started_at"] is None, line["started_at"]))
     if as_json:
-        print_json([asdict(line) | {"started_at": line.started_at and line.started_at.isoformat()} for line in lines])
+        print_json(lines)
         return
     if not lines:
         raise RunError(f"{folder} holds no runs; `mada run recipes/quickstart.toml` makes one")
@@ -57,11 +46,11 @@ def runs(
     for name in ("took", "single agent", "MADA debate"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in lines:
-        begun = f"{line.started_at:%Y-%m-%d %H:%M}" if line.started_at else "–"
-        error = f" ± {100 * line.standard_error:.1f}" if line.standard_error is not None else ""
-        single, team = (f"{100 * one:.1f}" if one is not None else "–" for one in (line.untrained, line.team))
-        names = (sanitize(text) for text in (line.folder, line.recipe, line.state))
-        table.add_row(*names, begun, duration(line.seconds), single, team + error)
+        begun = line["started_at"][:16].replace("T", " ") if line["started_at"] else "–"
+        error = "" if line["standard_error"] is None else f" ± {100 * line['standard_error']:.1f}"
+        single, team = ("–" if share is None else f"{100 * share:.1f}" for share in (line["untrained"], line["team"]))
+        names = (sanitize(line[name]) for name in ("folder", "recipe", "state"))
+        table.add_row(*names, begun, duration(line["seconds"]), single, team + error)
     screen = console()
     # Names are for copying, so nothing is cut off: a window too narrow for them wraps the lines itself.
     screen.width = max(screen.width, screen.measure(table, options=screen.options.update(max_width=10_000)).maximum)
@@ -76,7 +65,7 @@ def show(
     """Show a run in the terminal: its progress, training and results."""
     from mada.runs import StoredRun
 
-    folder = folder or latest_run(Path("runs"))
+    folder = folder or _latest_run(Path("runs"))
     run = StoredRun.read(folder)
     from mada.report.publishing import title_of
     from mada.report.reading import Source
@@ -96,32 +85,21 @@ def show(
     _print_results(source, folder, screen)
 
 
-def latest_run(folder: Path) -> Path:
+def _run_folders(folder: Path) -> list[Path]:
+    return sorted(manifest.parent for manifest in folder.glob("*/manifest.json"))
+
+
+def _latest_run(folder: Path) -> Path:
     """Return the run in a folder with the latest session."""
     from mada.runs import StoredRun
 
     started: dict[Path, datetime] = {}
-    for manifest in sorted(folder.glob("*/manifest.json")):
+    for run in _run_folders(folder):
         with suppress(MadaError):  # `mada runs` says what is wrong with it
-            started[manifest.parent] = StoredRun.read(manifest.parent).manifest.sessions[-1].started_at
+            started[run] = StoredRun.read(run).manifest.sessions[-1].started_at
     if not started:
         raise RunError(f"got no run, and {folder} holds none that can be read; give the folder of a run")
     return max(started, key=lambda run: started[run])
-
-
-def find_runs(folder: Path) -> list[RunLine]:
-    """Return the runs directly in a folder; one that cannot be read is listed with the reason."""
-    if not folder.is_dir():
-        raise RunError(f"{folder}: no such folder; give the one that holds your runs")
-    from mada.runs import StoredRun
-
-    lines: list[RunLine] = []
-    for manifest in sorted(folder.glob("*/manifest.json")):
-        try:
-            lines.append(_line(StoredRun.read(manifest.parent), manifest.parent))
-        except MadaError as error:
-            lines.append(RunLine(str(manifest.parent), "–", f"unreadable: {error}", None, 0.0, None, None, None))
-    return sorted(lines, key=lambda line: (line.started_at is None, line.started_at and line.started_at.timestamp()))
 
 
 def print_headline_tables(summary: "Summary", screen: "Console") -> None:
@@ -134,24 +112,32 @@ def print_headline_tables(summary: "Summary", screen: "Console") -> None:
         screen.print()
 
 
-def _line(run: "StoredRun", folder: Path) -> RunLine:
+def _line(folder: Path) -> dict[str, Any]:
+    """Return a run's line in the list; accuracies are shares of right verdicts, None before they are measured."""
     from mada.report.reading import read_summary
+    from mada.runs import StoredRun
 
-    marks = run.finished_stages()
-    names = [mark.name for mark in marks]
-    summary = read_summary(run) if "evaluate" in names else None
-    by_name = {one.system.name: one for one in summary.systems} if summary else {}
+    line = dict.fromkeys(("folder", "recipe", "state", "started_at", "seconds", "untrained", "team", "standard_error"))
+    line |= {"folder": str(folder), "recipe": "–", "seconds": 0.0}
+    try:
+        run = StoredRun.read(folder)
+        marks = run.finished_stages()
+        names = [mark.name for mark in marks]
+        summary = read_summary(run) if "evaluate" in names else None
+        state = _state(run, names)
+    except MadaError as error:
+        return line | {"state": f"unreadable: {error}"}
+    by_name = {one.system.name: one.verdict.average for one in summary.systems} if summary else {}
     team, single = by_name.get("mada"), by_name.get("single")
-    return RunLine(
-        folder=str(folder),
-        recipe=str(run.manifest.recipe.get("name", "–")),
-        state=_state(run, names),
-        started_at=run.manifest.started_at,
-        seconds=sum(mark.seconds for mark in marks),
-        untrained=single.verdict.average.mean if single else None,
-        team=team.verdict.average.mean if team else None,
-        standard_error=team.verdict.average.standard_error if team else None,
-    )
+    return line | {
+        "recipe": str(run.manifest.recipe.get("name", "–")),
+        "state": state,
+        "started_at": run.manifest.started_at.isoformat(),
+        "seconds": sum(mark.seconds for mark in marks),
+        "untrained": single and single.mean,
+        "team": team and team.mean,
+        "standard_error": team and team.standard_error,
+    }
 
 
 def _state(run: "StoredRun", done: list[str]) -> str:
@@ -207,11 +193,9 @@ def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
     print_headline_tables(summary, screen)
     screen.print(printable(headline_sentence(summary)), style="bold", soft_wrap=True)
     page = folder / PAGE_FILE
-    if page.is_file():
-        screen.print(f"report: {sanitize(str(page))}", soft_wrap=True)
-    else:
-        command = f"mada report {shlex.quote(sanitize(str(folder)))}"
-        screen.print(f"for a page with tables, charts and every debate: {command}", soft_wrap=True)
+    command = f"mada report {shlex.quote(sanitize(str(folder)))}"
+    hint = f"report: {sanitize(str(page))}" if page.is_file() else f"for a page with every table and debate: {command}"
+    screen.print(hint, soft_wrap=True)
 
 
 def _percent(share: float) -> str:

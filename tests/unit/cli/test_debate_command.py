@@ -256,26 +256,11 @@ def test_rounds_stand_side_by_side_in_a_wide_terminal():
     assert all(len(line) <= 120 for line in lines)
 
 
-def test_rounds_stand_below_each_other_in_a_narrow_terminal():
-    view = DebateView("q", rounds=2, console=console(terminal=True, width=70))
-    play(view)
-    lines = [line.strip() for line in drawn(view).splitlines()]
-    assert lines.index("round 1: generators") < lines.index("round 2: critics")
-
-
 def test_a_narrow_terminal_shows_the_round_that_is_going_on():
     view = DebateView("q", rounds=2, console=console(terminal=True, width=70))
     play(view, finish=False)
     assert "round 1" not in drawn(view)
     assert "round 2" in drawn(view)
-
-
-def test_whoever_has_not_spoken_is_waited_for():
-    view = DebateView("q", rounds=2, console=console(terminal=True))
-    play(view, rounds=1, finish=False)
-    view(RoundStarted(2, "critic", ("critic-1",)))
-    view.clock.now += 2.5  # type: ignore[attr-defined]
-    assert "2.5 s" in drawn(view)
 
 
 def test_a_model_cannot_steer_the_terminal_or_break_the_frame():

@@ -211,16 +211,6 @@ def test_a_model_by_options(mada, tmp_path):
     assert sum(spent) == pytest.approx(sum(tokens), rel=0.35)
 
 
-def test_fixed_samples_and_other_shapes_by_options(mada, tmp_path):
-    mada(
-        *("evaluate", "--model", "mada-nano", "--benchmarks", "abacus-easy", "--seeds", 1, "--problems", 1),
-        *("--systems", "vote,debate", "--samples", 4, "--generators", 2, "--critics", 1, "--rounds", 3),
-        *("--max-new-tokens", 48, "--window", 384, "--out", tmp_path / "out"),
-    )
-    shapes = {one["system"]: [len(row) for row in one["answers"]] for one in records(tmp_path / "out", "scores")}
-    assert shapes == {"vote": [4], "debate": [2, 1, 1]}
-
-
 def test_a_runs_team_on_another_benchmark_uses_the_samples_there_are(mada, finished, tmp_path):
     mada("evaluate", "--run", finished.folder, "--seeds", 3, "--out", tmp_path / "more")
     scores = records(tmp_path / "more", "scores")
@@ -230,11 +220,6 @@ def test_a_runs_team_on_another_benchmark_uses_the_samples_there_are(mada, finis
     assert sorted(own, key=str) == sorted(again, key=str), "the same seeds are the same samples"
     keys = {one["key"] for one in records(finished.folder, "samples")}
     assert not keys & {one["key"] for one in records(tmp_path / "more", "samples")}, "found, not sampled again"
-
-
-def test_the_stage_of_a_run(mada, finished, tmp_path):
-    shutil.copytree(finished.folder, tmp_path / "run")
-    assert "evaluate: done before" in mada("evaluate", "--run", tmp_path / "run")
 
 
 def test_ablations_and_rivals_in_one_command(mada, finished, tmp_path):

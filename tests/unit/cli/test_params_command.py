@@ -38,14 +38,6 @@ def test_the_papers_team(run):
     assert lines[-1] == "memory in float32: adapters 443 MB, AdamW's state 886 MB"
 
 
-def test_one_agent_is_not_counted_twice(run):
-    code, out, _ = run(PAPER / "config.json", "--rank", 128)
-    assert code == 0
-    assert out.count("147,718,144") == 1
-    assert "1 agent" not in out
-    assert "591 MB, AdamW's state 1.18 GB" in out
-
-
 def test_for_programs(run):
     code, out, err = run(PAPER, "--json", "--rank", 32, "--agents", 2, "--targets", "q_proj, v_proj")
     assert (code, err) == (0, "")
@@ -63,16 +55,6 @@ def test_for_programs(run):
             {"name": "v_proj", "layers": 28, "parameters": 1605632},
         ],
     }
-
-
-def test_a_tiny_model_is_measured_in_bytes(run, tmp_path):
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
-    (tmp_path / "config.json").write_text(
-        json.dumps({"model_type": "qwen2", "vocab_size": 9, "num_hidden_layers": 1, **sizes})
-    )
-    code, out, _ = run(tmp_path, "--rank", 1)
-    assert code == 0
-    assert "memory in float32: adapters 448 bytes, AdamW's state 896 bytes" in out
 
 
 @pytest.mark.parametrize(

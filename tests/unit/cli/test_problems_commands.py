@@ -5,7 +5,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mada.cli import app
-from mada.errors import DataError
 from mada.problems import Split
 
 
@@ -44,14 +43,6 @@ def test_list_counts_local_rows_and_names_what_is_missing() -> None:
     assert ["[benchmark]"] in lines
 
 
-def test_list_without_a_folder_says_where_the_sets_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MADA_DATA")
-    lines = [line.split() for line in printed("list").splitlines()]
-
-    assert ["math-500", "MATH-500", "500", "hub:HuggingFaceH4/MATH-500"] in lines
-    assert ["svamp", "SVAMP", "1,000", "needs", "MADA_DATA"] in lines
-
-
 def test_list_for_programs() -> None:
     by_name = {record["name"]: record for record in json.loads(printed("list", "--json"))}
 
@@ -69,18 +60,6 @@ def test_show_counts_and_samples_the_same_problems_for_the_same_seed() -> None:
     assert output == printed("show", "STILL3", "--sample", "2").replace("STILL3", "still-3")
     assert output != printed("show", "still-3", "--sample", "2", "--seed", "1")
     assert printed("show", "still-3", "--sample", "0") == "still-3: 11 problems, 1 duplicate\n"
-
-
-def test_show_one_problem() -> None:
-    lines = [line.rstrip() for line in printed("show", "still-3", "--id", "still/4").splitlines()]
-    assert lines[2:] == ["still/4  still-3", "  What is 4 + 1?", "  answer  5"]
-    record = json.loads(printed("show", "still-3", "--id", "still/4", "--json"))
-    assert record == {
-        "source": "still-3",
-        "problems": 11,
-        "duplicates": 1,
-        "sample": [{"question": "What is 4 + 1?", "answer": "5", "id": "still/4", "source": "still-3"}],
-    }
 
 
 def test_text_of_a_data_set_cannot_steer_the_terminal() -> None:
@@ -143,13 +122,6 @@ def test_overlap_counts_and_lists_pairs() -> None:
     record = json.loads(printed("overlap", "still-3", "--against", "math-500", "--json"))
     assert record["math-500"]["counts"] == {"exact": 1, "near": 0, "sibling": 0}
     assert record["math-500"]["matches"][0]["training"] == "still/3"
-
-
-def test_overlap_without_a_benchmark_asks_for_all_five() -> None:
-    result = mada("overlap", "still-3")
-
-    assert isinstance(result.exception, DataError)
-    assert "aime24.jsonl is missing" in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -82,10 +82,3 @@ def test_diff(run):
         {"key": "seed", "left": 1, "right": 2},
         {"key": "data.folder", "left": None, "right": "here"},
     ]
-
-
-def test_an_override_may_be_longer_than_a_file_name(run):
-    names = [f"benchmark-{number}" for number in range(30)]
-    code, out, err = run("show", "--json", f"evaluation.benchmarks={json.dumps(names)}")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["evaluation"]["benchmarks"] == names

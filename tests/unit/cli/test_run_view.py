@@ -136,31 +136,6 @@ def test_of_the_first_few_no_time_is_told(clock):
     ]
 
 
-def test_a_note_stands_behind_the_time(clock):
-    screen, console = view()
-    screen(StageStarted("evaluate", 5, 6))
-    screen(Progress(0, 4000, "team 50.0% right"))
-    clock[0] += 10
-    screen(Progress(1000, 4000, "team 51.0% right"))
-    assert shown(console).splitlines()[1:] == [
-        "evaluate: 0 of 4,000, team 50.0% right",
-        "evaluate: 1,000 of 4,000, 30 s left, team 51.0% right",
-    ]
-
-
-def test_the_next_stage_counts_its_own_time(clock):
-    screen, console = view()
-    screen(StageStarted("critic-data", 3, 6))
-    screen(Progress(90, 100))
-    screen(StageFinished(mark("critic-data", 1.0, examples=100, **{"by right answers": {"0": 100}})))
-    clock[0] += 1
-    screen(StageStarted("evaluate", 5, 6))
-    screen(Progress(0, 10))
-    clock[0] += 10
-    screen(Progress(5, 10))
-    assert shown(console).splitlines()[-2:] == ["evaluate: 0 of 10", "evaluate: 5 of 10, 10 s left"]
-
-
 def test_a_terminal_gets_a_bar_that_goes_away():
     screen, console = view(terminal=True)
     screen(StageStarted("evaluate", 5, 6))

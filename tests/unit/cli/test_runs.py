@@ -109,7 +109,7 @@ def test_a_finished_run(make):
         "MADA debate: 87.5 ± 12.5 % of its verdicts are right; "
         "the strongest other system, “one agent”, has −50.0 points (p = 0.106); "
         "critics improve 0.0 % of the questions and damage 0.0 %.",
-        "for a page with tables, charts and every debate: mada report first",
+        "for a page with every table and debate: mada report first",
     ]
     (folder / "report.html").write_text("")
     assert shown("first").splitlines()[-1] == "report: first/report.html"
@@ -168,13 +168,6 @@ def test_a_training_from_which_nothing_was_learnt(make, recorded, words):
     assert "**Warning:** a: " in report_markdown(Run.read(folder))
 
 
-def test_a_training_that_goes_on_or_has_improved_gets_no_warning(make):
-    folder = make("split", "critics")
-    trained(folder, "generators", rollouts={"a": [0.5]}, validations=NOT_IMPROVED)
-    trained(folder, "critics", rollouts={"c": [0.5]}, validations={"c": [(0.25, True), (0.5, True)]})
-    assert "warning" not in shown("first")
-
-
 def test_an_evaluation_that_goes_on(make):
     make("split", scores=SCORES[:-1])
     lines = shown("first").splitlines()
@@ -187,33 +180,6 @@ def test_an_evaluation_that_goes_on(make):
     more = [score(system, 2, "p", True) for system in RIGHT]
     make("split", scores=[*SCORES[:-1], *more], name="more")
     assert "left out: seeds 1, 2\n" in shown("more")
-
-
-def test_before_a_seed_is_finished_there_are_no_results(make):
-    make("split", scores=SCORES[:8])
-    assert shown("first").splitlines()[4].startswith("the evaluation has begun")
-
-
-def test_a_narrow_window_loses_no_number(make):
-    folder = make("split", "evaluate", "report", scores=SCORES)
-    trained(
-        folder,
-        "generators",
-        rollouts={"a": [step / 99 for step in range(100)]},
-        validations={"a": [(0.25, True), (0.75, True)]},
-    )
-    narrow = shown("first", columns=30)
-    [line] = [line for line in narrow.splitlines() if line.startswith("  a  ")]
-    # Eight blocks at least, and each is higher than the one before.
-    assert line == "  a  ▁▂▃▄▅▆▇█  validation 25.0 % → 75.0 %"
-    [wide] = [line for line in shown("first", columns=200).splitlines() if line.startswith("  a  ")]
-    assert len(wide.split()[1]) == 48
-    [middle] = [line for line in shown("first", columns=60).splitlines() if line.startswith("  a  ")]
-    assert len(middle.split()[1]) == 60 - 1 - 34
-    for number in ("37.5 ± 12.5", "87.5 ± 12.5", "0.106", "reference"):
-        assert number in narrow
-    tables = narrow[narrow.index("system") : narrow.index("Percent")]
-    assert max(map(len, tables.splitlines())) <= 30
 
 
 def test_nothing_that_a_run_is_called_steers_the_terminal(make):
@@ -282,14 +248,6 @@ def test_the_list_of_runs(make, tmp_path):
     assert line.endswith("7 min 35 s          37.5  87.5 ± 12.5")
     assert stopped.split()[-2:] == ["–", "–"]
     assert json.loads(listed(".", "--json"))[3]["state"] == "stopped after split", "nobody holds it any more"
-
-
-def test_names_are_not_cut_off_and_do_not_steer_the_terminal(make):
-    name = "a-run-with-a-name-that-is-as-long-as-people-make-them"
-    make(name=name, title="[red]\x1b[2J a recipe with a long name")
-    printed = listed(columns=40)
-    assert f"{name}  [red]�[2J a recipe with a long name  " in printed
-    assert not {"\x1b", "…"} & set(printed)
 
 
 def test_folders_without_runs_are_refused(tmp_path, refused, monkeypatch):

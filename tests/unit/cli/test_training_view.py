@@ -118,18 +118,6 @@ def test_an_agent_below_half_of_its_best_is_a_warning_until_it_has_recovered():
     assert [line for line in shown(view).splitlines() if "validation" not in line] == [f"generators: {FALLEN}"]
 
 
-def test_the_live_view_shows_the_warning_below_its_table(live: MakeLive):
-    view = live()
-    view(PLAN)
-    view(look(25))
-    view(step(26))
-    assert drawn(view)[-1].startswith("tokens per second")
-    view(look(50, 0.5, 0.3, is_best=False))
-    lines = drawn(view)
-    below = next(place for place, line in enumerate(lines) if line.startswith("tokens per second")) + 1
-    assert " ".join(line.strip() for line in lines[below:]) == FALLEN
-
-
 def drawn(view: TrainingView) -> list[str]:
     other = console(terminal=True, width=view.console.width)
     other.print(view.render())
@@ -191,16 +179,6 @@ def test_a_resumed_view_knows_the_best_from_before(live: MakeLive):
     lines = drawn(view)
     assert lines[5].endswith("70.0% (40)")
     assert lines[6].endswith("–")
-
-
-def test_the_time_left_is_that_of_this_session():
-    clock = Clock()
-    view = TrainingView("x", console(terminal=False), clock=clock)
-    assert view.seconds_left() is None
-    view(TrainingStarted("generators", AGENTS, 51, 100, {}, {}))
-    clock.now += 20.0
-    view(step(60))
-    assert view.seconds_left() == 80.0
 
 
 @pytest.mark.parametrize(

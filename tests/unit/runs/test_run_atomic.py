@@ -23,15 +23,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_made_and_then_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "er" / "file.txt"
-    replace_text(path, "erste Fassung é\n")
-    assert path.read_bytes() == "erste Fassung é\n".encode()
-    replace_bytes(path, b"\x00second")
-    assert path.read_bytes() == b"\x00second"
-    assert names(path.parent) == ["file.txt"]
-
-
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), FileNotFoundError(errno.ENOENT, "theirs")])
 def test_an_exception_in_the_block_passes_through_and_leaves_the_old_file(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "file"
@@ -94,15 +85,6 @@ def test_a_failure_at_any_step_leaves_what_was_there(
             replace_bytes(path, b"new")
     assert names(tmp_path) == ([] if old is None else ["file"])
     assert old is None or path.read_bytes() == old
-
-
-def test_a_folder_that_fails_to_sync_is_reported_with_the_new_file_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_on_folders(monkeypatch, errno.EIO)
-    with pytest.raises(RunError, match="the new file is in place, but may not outlive a power cut"):
-        replace_bytes(tmp_path / "file", b"new")
-    assert (tmp_path / "file").read_bytes() == b"new"
 
 
 def test_a_file_system_that_cannot_sync_folders_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,16 +110,6 @@ def test_a_path_does_not_lead_out_of_the_folder(folder: Path, parts: tuple[str, 
             run.write_text("/".join(parts), "x")
 
 
-def test_reading_changes_nothing(folder: Path) -> None:
-    with Run.open(folder, Recipe()) as run:
-        run.records("replies", Reply).append(Reply("a"))
-    with (folder / "records" / "replies.jsonl").open("ab") as file:
-        file.write(b"{torn")
-    before = content(folder)
-    assert len(Run.read(folder).records("replies", Reply)) == 1
-    assert content(folder) == before
-
-
 def test_a_mark_comes_after_the_records_reached_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     fsync, replace = os.fsync, Path.replace
@@ -196,17 +186,6 @@ def test_a_damaged_manifest_is_refused_and_the_lock_given_back(folder: Path) -> 
             Run.open(folder, Recipe())
     assert (folder / "manifest.json").read_bytes() == whole[:50]
     (folder / "manifest.json").write_bytes(whole)
-    Run.open(folder, Recipe()).close()
-
-
-def test_no_room_at_the_start_leaves_a_folder_that_can_start_later(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", fail(errno.ENOSPC))
-        with pytest.raises(RunError, match=r"manifest\.json could not be written: No space left on device"):
-            Run.open(folder, Recipe())
-    assert sorted(content(folder)) == [".lock"]
     Run.open(folder, Recipe()).close()
 
 
