@@ -86,7 +86,7 @@ def _template_role(role: str) -> str:
 
 def _debate_answer(service: Service, team: ServedTeam, request: ChatRequest) -> Answer:
     if request.logprobs:
-        raise RequestError(400, "a debate has no log-probabilities; ask one agent for them", param="logprobs")
+        raise RequestError(400, "a debate has no logprobs; ask one agent for them", param="logprobs")
     if request.stop_token_ids or request.return_token_ids:
         raise RequestError(400, "a debate is text, without tokens; ask one agent for them", param="return_token_ids")
     if request.mada.events and (request.n > 1 or not request.stream):

@@ -202,7 +202,7 @@ def test_log_probabilities_tokens_and_the_reason_for_an_end(serve, tokenizer):
         ({"n": 0}, "n"),
         ({"n": 1000}, "n"),
         ({"max_tokens": 0}, "max_tokens"),
-        ({"logprobs": True}, "log-probabilities"),
+        ({"logprobs": True}, "logprobs"),
         ({"tools": [{"type": "function"}]}, "tools"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"messages": [{"role": "assistant", "content": "1"}]}, "last message"),
