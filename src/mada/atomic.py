@@ -65,6 +65,34 @@ def atomic_path(path: Path) -> Generator[Path]:
 
 
 @contextmanager
+def writing_folder(path: Path) -> Generator[Path]:
+    """Yield a hidden folder to fill, which replaces `path` if the block succeeds; otherwise nothing is left behind.
+
+    So a folder with a proper name is complete. What a killed process leaves has a name that `is_temporary` knows.
+    """
+    partial = path.parent / temporary_name()
+    try:
+        with describe_os_errors(path):
+            partial.mkdir(parents=True)
+            yield partial
+            _sync_all(partial)
+            if path.exists():
+                remove_folder(path)
+            partial.rename(path)
+            sync_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder: a hidden name first, so that a kill half-way leaves no half of it under its name."""
+    hidden = path.rename(path.parent / temporary_name())
+    sync_folder(path.parent)
+    shutil.rmtree(hidden)
+
+
+@contextmanager
 def folder_lock(folder: Path) -> Generator[None]:
     """Wait until no other process is in this block for this folder, whose files are then replaced together.
 
@@ -125,6 +153,12 @@ def _create_with_permissions_of(path: Path, partial: Path) -> None:
             os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
     finally:
         os.close(descriptor)
+
+
+def _sync_all(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        _sync_file(path)
+    sync_folder(folder)
 
 
 def _sync_file(path: Path) -> None:

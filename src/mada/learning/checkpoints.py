@@ -12,72 +12,25 @@ aside as `damaged-step-…` with a warning, and the one before it is used.
 
 import hashlib
 import logging
-import os
-import shutil
-from collections.abc import Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from mada.atomic import sync_folder, temporary_name
+from mada.atomic import remove_folder, writing_folder
 from mada.difference import differences, format_differences
 from mada.digest import digest_of
-from mada.errors import LearningError, RunError
+from mada.errors import LearningError
 from mada.models.adapters import AdapterStack
 from mada.models.adapters.peft_files import digest_of_adapter, save_adapter
 from mada.runs.jsonl import json_text
 from mada.runs.manifest import package_versions
-
-# Folders are filled under a hidden name, synced to disk, then renamed. So a folder with a proper name is complete, and
-# what a killed process leaves has a hidden name, which `atomic.remove_temporaries` removes.
-
-
-@contextmanager
-def writing_folder(path: Path) -> Generator[Path]:
-    """Yield a hidden folder to fill, which replaces `path` if the block succeeds; otherwise nothing is left behind."""
-    partial = path.parent / temporary_name()
-    try:
-        partial.mkdir(parents=True)
-        yield partial
-        _sync_all(partial)
-        if path.exists():
-            remove_folder(path)
-        partial.rename(path)
-        sync_folder(path.parent)
-    except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError | SafetensorError):  # safetensors reports a full disk with its own exception
-            reason = (isinstance(error, OSError) and error.strerror) or error
-            raise RunError(
-                f"{path} could not be written: {reason}. Free disk space or fix permissions, then rerun: training "
-                "resumes from the last checkpoint"
-            ) from error
-        raise
-
-
-def remove_folder(path: Path) -> None:
-    """Remove a folder: a hidden name first, so that a kill half-way leaves no half of it under its name."""
-    hidden = path.rename(path.parent / temporary_name())
-    sync_folder(path.parent)
-    shutil.rmtree(hidden)
-
-
-def _sync_all(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    sync_folder(folder)
-
 
 # The best adapter of each agent on the validation set, in PEFT's format (T4, T6), in `best/<agent>/step-000050/`. One
 # that a kept checkpoint refers to is never removed, so a training that resumes from it finds its best adapter.

@@ -6,10 +6,10 @@ from functools import partial
 from itertools import cycle
 
 from mada.agents import AdaptedModel
+from mada.atomic import writing_folder
 from mada.debate.transcript import Role
 from mada.errors import DataError, LearningError
 from mada.learning.advantages import Credit
-from mada.learning.checkpoints import writing_folder
 from mada.learning.rollouts import TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult

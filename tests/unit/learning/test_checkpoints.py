@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from mada.atomic import remove_temporaries
+from mada.atomic import remove_temporaries, writing_folder
 from mada.errors import LearningError, RunError
 from mada.learning.checkpoints import (
     BestAdapter,
@@ -21,7 +21,6 @@ from mada.learning.checkpoints import (
     remove_unreferenced,
     restore_adapters,
     save_best,
-    writing_folder,
 )
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.adapters.peft_files import digest_of_adapter, load_adapter
