@@ -35,7 +35,7 @@ torture: $(READY)  ## kill, starve and damage tiny runs, with a hostile server t
 	$(BIN)/python tests/torture/torture.py
 
 vllm: $(READY) $(VLLM_READY)  ## install a CPU build of vLLM apart, and test against its server
-	MADA_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest tests/integration/test_vllm_server.py
+	MADA_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest tests/integration/test_vllm_*.py
 
 $(VLLM_READY): tests/vllm_server/requirements.txt
 	@test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)

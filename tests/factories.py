@@ -157,6 +157,35 @@ prompt_price = 0.1
 """
 
 
+def trained_run(folder: Path, *, critics_too: bool = True, **fields: Any) -> Path:
+    """Make a run of two generators and a critic on the embedded model as if they had been trained."""
+    from mada.models.adapters import AdapterStack, Lora, save_adapter
+    from mada.models.loading import load_base
+    from mada.recipe import Recipe
+    from mada.runs import Run
+
+    recipe = {
+        "name": "tiny",
+        "model": {"name": "mada-nano", "window": 512},
+        "data": {"train": "abacus-short"},
+        "team": {"generators": 2, "critics": 1, "rounds": 2},
+        "lora": {"rank": 4, "alpha": 8.0, "dropout": 0.0},
+        "training": {"max_new_tokens": 60},
+        "inference": {"max_new_tokens": 60},
+        "evaluation": {"benchmarks": ["abacus-easy"]},
+    }
+    agents = ("generator-1", "generator-2", "critic-1")
+    stack = AdapterStack.attach(load_base("mada-nano", device="cpu").model, agents, Lora(4, 8.0, dropout=0.0))
+    fill_adapters(stack, scale=0.03)
+    with Run.open(folder, Recipe.model_validate({**recipe, **fields})) as run:
+        for role in ("generator", "critic")[: 1 + critics_too]:
+            with run.stage(f"{role}s") as stage:
+                for agent in (one for one in agents if one.startswith(role)):
+                    save_adapter(stack, agent, run.path("adapters", agent), base_name="mada-nano")
+                    stage.add_results(run.path("adapters", agent).iterdir())
+    return folder
+
+
 def stage_summary(**given: Any) -> dict[str, Any]:
     """Make the summary of a stage's mark: what is given, with zeros for all that any stage reports."""
     from mada.pipeline.results import KEYS

@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "team": {"agents", "debate", "events", "models", "grading", "recipe", "runs"},
     "evaluation": {"agents", "debate", "models", "grading", "problems", "runs"},
     "report": {"evaluation", "runs"},
+    "export": {"agents", "debate", "evaluation", "models", "problems", "recipe", "report", "runs"},
     "pipeline": {
         "problems",
         "grading",

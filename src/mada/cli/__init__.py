@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mada.cli import debate, evaluate, grade, params, problems, recipe, report, run, runs, serve, watch
+from mada.cli import debate, evaluate, export, grade, params, problems, recipe, report, run, runs, serve, watch
 from mada.errors import MadaError
 from mada.pipeline.stages import STAGE_NAMES
 
@@ -36,6 +36,7 @@ _OWN_COMMANDS = {"evaluate": evaluate.evaluate, "report": report.report}
 for _name in STAGE_NAMES:
     app.command(_name)(_OWN_COMMANDS.get(_name) or run.stage_command(_name))
 app.command("ablate")(evaluate.ablate)
+app.command("export")(export.export)
 
 
 def _print_version(wanted: bool) -> None:

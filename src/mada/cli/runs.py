@@ -142,10 +142,13 @@ def _line(folder: Path) -> dict[str, Any]:
 
 def _state(run: "StoredRun", done: list[str]) -> str:
     from mada.report.publishing import PAGE_FILE
+    from mada.runs.folder import EXPORT
     from mada.runs.lock import holder_of
 
     if holder_of(run.folder) is not None:
         return f"running, {counted(len(done), 'stage')} done"
+    if EXPORT in done:
+        return "an export of a run"
     # `mada report` writes the page without locking the run, so it does not mark the stage as done.
     if "report" in done or ("evaluate" in done and (run.folder / PAGE_FILE).is_file()):
         return "finished"

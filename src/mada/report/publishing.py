@@ -103,7 +103,7 @@ def report_markdown(run: StoredRun, *, figures: Collection[str] = ()) -> str:
 def sections_of(source: Source) -> list[Section]:
     """Return all sections that the run has something to say in, in the order of the report."""
     grid, left_out = source.grid, source.left_out
-    opening = [_unfinished(left_out)] if left_out else [] if grid else [NOT_EVALUATED]
+    opening = [unfinished_section(left_out)] if left_out else [] if grid else [NOT_EVALUATED]
     of_scores = [] if grid is None else [make(grid) for make in OF_SCORES]
     sections = [*opening, *of_scores, *(make(source) for make in OF_RUN)]
     return [section for section in sections if section is not None]
@@ -130,7 +130,8 @@ def opening_of(source: Source) -> list[Paragraph]:
     return [*headline, *warnings, about]
 
 
-def _unfinished(left_out: Omitted) -> Section:
+def unfinished_section(left_out: Omitted) -> Section:
+    """Return the sentence on what of an unfinished evaluation is left out, and why."""
     is_one = len(left_out.seeds) + len(left_out.systems) == 1
     if left_out.systems:
         reason = "not every question has been answered there yet"

@@ -34,6 +34,8 @@ from mada.runs.manifest import (
 
 T = TypeVar("T")
 
+EXPORT = "export"
+"""The mark of a folder that is no run but can be read like one: what `mada export` wrote."""
 _STAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MOST_NAMED = 5
 
@@ -156,6 +158,8 @@ class Run(StoredRun):
             except FileExistsError as error:
                 raise RunError(f"{folder} is a file; a run needs a folder. Choose another name") from error
             _refuse_other_content(folder)
+            if mark_path(folder, EXPORT).exists():
+                raise RunError(f"{folder} is an export of a run, which does not go on; continue the run itself")
         lock = lock_folder(folder)
         try:
             with accessible(folder):

@@ -75,7 +75,7 @@ def load_adapter(stack: "AdapterStack", agent: str, folder: Path, *, any_base: b
     stack.index(agent)
     named, here = str(config.get("base_model_name_or_path") or ""), str(getattr(stack.model, "name_or_path", ""))
     bases = f"{folder}: the adapter is for {named or 'an unnamed base'}, and the base here is {here or 'unnamed'}"
-    if not any_base and _hub_id(named) and _hub_id(here) and named.lower() != here.lower():
+    if not any_base and is_hub_id(named) and is_hub_id(here) and named.lower() != here.lower():
         raise AdapterError(f"{bases}: load that base, or pass any_base=True if these two are the same")
     if lora.rank > stack.rank:
         raise AdapterError(
@@ -212,6 +212,6 @@ def _read_tensors(folder: Path) -> dict[str, "Tensor"]:
     return {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()}
 
 
-def _hub_id(name: str) -> bool:
+def is_hub_id(name: str) -> bool:
     """Return whether a base's name is a Hub id: folders may have any name, so theirs are not compared."""
     return name.count("/") == 1 and name[0] not in "/.~" and not Path(name).exists()

@@ -19,7 +19,7 @@ _BACKTICKS = re.compile("`+")
 
 def markdown(section: Section, *, figures: Collection[str] = ()) -> str:
     """Return a section as Markdown; `figures` names those of which there are files to link to."""
-    blocks = (_block(block, figures=figures) for block in section.blocks)
+    blocks = (block_markdown(block, figures=figures) for block in section.blocks)
     return "\n\n".join([f"## {escaped(section.title)}", *(block for block in blocks if block)])
 
 
@@ -52,14 +52,15 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
-def fenced(text: str) -> str:
+def fenced(text: str, language: str = "text") -> str:
     """Return a block of code whose fence is longer than any row of backticks in it, so that no text can end it."""
     shown = sanitize(text).strip("\n")
     fence = "`" * max(3, _longest_run(shown) + 1)
-    return f"{fence}text\n{shown}\n{fence}"
+    return f"{fence}{language}\n{shown}\n{fence}"
 
 
-def _block(block: Block, *, figures: Collection[str]) -> str:
+def block_markdown(block: Block, *, figures: Collection[str] = ()) -> str:
+    """Return a block as Markdown; nothing for a figure without a file."""
     match block:
         case Paragraph():
             return paragraph_markdown(block)
