@@ -41,7 +41,8 @@ def serve(
     window: Annotated[int | None, typer.Option(min=2, help="Longest prompt and reply together, in tokens.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens after which a reply is cut off.")] = None,
     store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where debates are kept; by default in the first run.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Where debates are kept; by default in the first run, if it is no export."),
     ] = None,
     no_store: Annotated[bool, typer.Option("--no-store", help="Forget debates when the server ends.")] = False,
     at_once: Annotated[
@@ -75,7 +76,7 @@ def serve(
     _log_to_stderr(JsonLines() if log is LogFormat.json else TextLines())
     specs = _specs(folders, model=model, server=server, window=window, max_new_tokens=max_new_tokens)
     listening = listen(host, port)
-    kept = None if no_store else store or (folders[0] / "served" / "debates.sqlite" if folders else None)
+    kept = None if no_store else store or _own_store(folders)
 
     def ready(service: "Service") -> None:
         url = url_of(listening)
@@ -94,6 +95,16 @@ def serve(
         raise typer.Exit(130) from None
     finally:
         listening.close()
+
+
+def _own_store(folders: list[Path]) -> Path | None:
+    """Return where the first run keeps its debates; an export is passed on, so it keeps none."""
+    from mada.runs import StoredRun
+    from mada.runs.folder import EXPORT
+
+    if not folders or StoredRun.read(folders[0]).mark(EXPORT):
+        return None
+    return folders[0] / "served" / "debates.sqlite"
 
 
 def _specs(

@@ -356,6 +356,22 @@ def mada_command(monkeypatch):
     return do
 
 
+def test_a_served_run_keeps_debates_in_its_folder_and_a_served_export_does_not(
+    run, exported, monkeypatch, mada_command
+):
+    stores = []
+
+    async def serve_teams(specs, listening, *, store, **_):
+        stores.append(store)
+
+    monkeypatch.setattr("mada.serve.server.serve_teams", serve_teams)
+    monkeypatch.setattr("mada.cli.serve.silence_libraries", lambda: None)
+    monkeypatch.setattr("mada.cli.serve._log_to_stderr", lambda formatter: None)
+    for folder in (run.folder, exported.folder):
+        mada_command("serve", folder, "--port", "0")
+    assert stores == [run.folder / "served" / "debates.sqlite", None]
+
+
 def test_the_command_writes_beside_where_it_is_called_and_says_what_to_do_next(
     run, tmp_path, monkeypatch, mada_command
 ):
