@@ -79,6 +79,7 @@ class Card:
 
     def _metadata(self) -> str:
         """Return the front matter. The Hub refuses base models and data sets that it does not have."""
+        evaluations = list(self._evaluations())
         data = ModelCardData(
             base_model=self.base if is_hub_id(self.base) else None,
             library_name="peft",
@@ -86,8 +87,8 @@ class Card:
             license=self.license_name,
             datasets=list(dict.fromkeys(hub_data_sets(self.recipe.data.train))) or None,
             tags=[*TAGS],
-            model_name=printable(title_of(self.source.run)),
-            eval_results=list(self._evaluations()) or None,
+            model_name=printable(title_of(self.source.run)) if evaluations else None,
+            eval_results=evaluations or None,
         )
         return data.to_yaml()
 

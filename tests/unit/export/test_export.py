@@ -202,7 +202,7 @@ def test_a_card_without_an_evaluation_has_no_number_about_it(exported):
     assert not exported.evaluated
     assert metadata["library_name"] == "peft"
     # The Hub refuses a base that it does not have, and mada knows no license.
-    assert not {"model-index", "base_model", "license", "datasets"} & metadata.keys()
+    assert not {"model-index", "model_name", "base_model", "license", "datasets"} & metadata.keys()
     assert "has not begun: how often it is right is not known" in body
     assert "Measured on" not in body
     assert "% of its verdicts" not in body
