@@ -101,10 +101,9 @@ async function listRecent(section, { signal }) {
   const rows = debates.map((one) => make("li", {}, make(
     "a", { href: addressOf(one.id) },
     make("span", { class: "asked-first", dir: "auto" }, one.question),
-    make("span", { class: "given" },
-      make("bdi", { class: one.answer === null ? "answer none" : "answer" }, one.answer ?? "no answer"),
-      make("span", { class: one.unanimous ? "right" : "wrong" }, one.unanimous ? " ✓ agreed" : " ≠ split")),
-    make("span", { class: "where" }, make("bdi", {}, one.team), " · ", moment(one.time)),
+    make("bdi", { class: one.answer === null ? "answer none" : "answer" }, one.answer ?? "no answer"),
+    make("span", { class: "where" }, make("bdi", {}, one.team), " · ", moment(one.time), " · ", one.unanimous
+      ? make("span", { class: "right" }, "✓ unanimous") : make("span", { class: "wrong" }, "≠ not unanimous")),
   )));
   section.replaceChildren(make("h2", { id: "recent-title" }, "Recent debates"), make("ol", {}, ...rows));
   section.hidden = debates.length === 0;
