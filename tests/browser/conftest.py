@@ -1,7 +1,8 @@
 """Pages of debates whose outcomes are known, opened from disk by the Chromium that is installed."""
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from tempfile import TemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from mada.evaluation.grid import Grid
 from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Transcript
 from mada.report.document import Cell, Column, Section, Shade, Table, paragraph, row
-from mada.report.page.debates import packed
+from mada.report.page.debates import pack_debates
 from mada.report.page.page import write_page
 from scores import score_of
 
@@ -80,6 +81,7 @@ def held(system, place, answers, *, question, agents=(GENERATORS, CRITICS), pref
         first_vote_correct=first == "42",
         tie=tie,
     )
+    score = replace(score, agents=agents)
     return Transcript(system, benchmark, seed, problem, "42", debate.with_verdict(verdict)), score
 
 
@@ -103,8 +105,8 @@ def kept(title, plan, pairs) -> Any:
 
 def written(folder, sources, *, title="A run", lead="Which run this is."):
     path = folder / "report.html"
-    with packed(sources) as debates:
-        write_page(path, title, [SECTION], debates=debates, lead=[paragraph(lead)])
+    with TemporaryFile() as file:
+        write_page(path, title, [SECTION], debates=pack_debates(sources, file), lead=[paragraph(lead)])
     return path
 
 

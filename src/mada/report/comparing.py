@@ -13,13 +13,12 @@ from typing import Self
 from mada.difference import ABSENT
 from mada.evaluation.statistics import welch
 from mada.evaluation.summary import Summary, SystemSummary, summarize
-from mada.report.document import Block, Cell, Section, Table, columns, paragraph, row
+from mada.report.document import Block, Cell, Section, Table, columns, paragraph, table
 from mada.report.figures import figure
-from mada.report.numbers import NOTHING, numbered_titles, points_text, share_text
+from mada.report.numbers import NOTHING, SPREAD, accuracy, difference, numbered_titles, points_text, share_text
 from mada.report.reading import Source
-from mada.report.sections import SPREAD, accuracy, difference
-from mada.report.training import ROLES, TrainingOutcome, read_outcomes
-from mada.text import counted, duration
+from mada.report.training import TrainingCurve, read_curves
+from mada.text import counted, duration, shortened
 
 LONGEST_VALUE = 60
 CONTEXT = 12
@@ -29,22 +28,29 @@ CONTEXT = 12
 @dataclass(frozen=True, slots=True)
 class _Run:
     source: Source
+    title: str
     summary: Summary | None
     systems: Mapping[str, SystemSummary]
 
     @classmethod
     def of(cls, source: Source) -> Self:
         summary = None if source.grid is None else summarize(source.grid)
-        return cls(source, summary, {one.system.name: one for one in summary.systems} if summary else {})
-
-    @property
-    def title(self) -> str:
-        return self.source.title
+        systems = {one.system.name: one for one in summary.systems} if summary else {}
+        return cls(source, source.title, summary, systems)
 
     def is_comparable(self, other: "_Run") -> bool:
         """Whether both were asked the same problems, so that differences say something about the systems."""
         own, others = self.source.grid, other.source.grid
         return own is not None and others is not None and dict(own.problems) == dict(others.problems)
+
+    def asked(self) -> str:
+        """Say what was asked."""
+        left_out = self.source.left_out
+        if self.summary is None:
+            return "no seed is finished yet" if left_out else "not evaluated yet"
+        problems = ", ".join(f"{name} ({count:,})" for name, count in self.summary.benchmarks.items())
+        unfinished = f"; not finished and left out: {left_out}" if left_out else ""
+        return f"{counted(len(self.summary.seeds), 'seed')}{unfinished}; {problems}"
 
 
 def comparison_sections(sources: Sequence[Source]) -> list[Section]:
@@ -59,19 +65,29 @@ def _results(runs: Sequence[_Run], titles: Mapping[str, str]) -> Section:
     if not titles:
         return Section("results", "Results", (paragraph("None of these runs has been evaluated yet."),))
     blocks: list[Block] = [_accuracies(runs, titles), figure("tokens"), figure("parameters")]
-    if any(len(run.summary.benchmarks) > 1 for run in runs if run.summary):
-        blocks.append(_by_benchmark(runs, titles))
+    summaries = [(run, run.summary) for run in runs if run.summary]
+    if any(len(summary.benchmarks) > 1 for _, summary in summaries):
+        asked = [(run, name) for run, summary in summaries for name in summary.benchmarks]
+        rows = [
+            (
+                title,
+                [
+                    accuracy(run.systems[name].verdict.benchmarks[one]) if name in run.systems else NOTHING
+                    for run, one in asked
+                ],
+            )
+            for name, title in titles.items()
+        ]
+        headings = [column for run, name in asked for column in columns(name, group=run.title)]
+        blocks.append(table("runs-benchmarks", "Right verdicts on every benchmark", headings, rows))
     return Section("results", "Results", (*blocks, figure("pairs")))
 
 
 def _accuracies(runs: Sequence[_Run], titles: Mapping[str, str]) -> Table:
     first, *others = runs
-    headings = [*columns("system", kind="text"), *columns("verdict", "mean", "tokens", group=first.title)]
+    headings = [*columns("verdict", "mean", "tokens", group=first.title)]
     for run in others:
         headings += columns("verdict", "difference", "mean", "tokens", group=run.title)
-    rows = tuple(
-        row(title, [cell for run in runs for cell in _measured(run, name, first)]) for name, title in titles.items()
-    )
     spread = f"; {SPREAD}" if any(len(run.summary.seeds) > 1 for run in runs if run.summary) else ""
     notes = [
         f"Percent, mean over seeds{spread}. verdict: the system's one answer; mean: the answers of its last round, one "
@@ -84,7 +100,7 @@ def _accuracies(runs: Sequence[_Run], titles: Mapping[str, str]) -> Table:
             "t-test of the seeds' averages, not adjusted. The test knows only the seeds of the runs' evaluations, not "
             "those of their training."
         )
-    asked = {run.title: _asked(run) for run in runs}
+    asked = {run.title: run.asked() for run in runs}
     if len(set(asked.values())) == 1:
         notes.append(f"All runs: {asked[first.title]}.")
     else:
@@ -93,54 +109,29 @@ def _accuracies(runs: Sequence[_Run], titles: Mapping[str, str]) -> Table:
         notes.append(f"Without results of {first.title} there are no differences.")
     elif any(not run.is_comparable(first) for run in others if run.summary):
         notes.append("Runs that were asked other problems than the first have no differences.")
-    return Table("runs-accuracy", "Accuracy and cost in every run", tuple(headings), (rows,), tuple(notes))
+    rows = [(title, [cell for run in runs for cell in _measured(run, name, first)]) for name, title in titles.items()]
+    return table("runs-accuracy", "Accuracy and cost in every run", headings, rows, *notes)
 
 
-def _measured(run: _Run, name: str, first: _Run) -> Iterator[Cell]:
+def _measured(run: _Run, name: str, first: _Run) -> list[str | Cell]:
     one, other = run.systems.get(name), first.systems.get(name)
-    yield Cell(NOTHING if one is None else accuracy(one.verdict.average))
+    if one is None:
+        return [NOTHING] * (3 if run is first else 4)
+    cells: list[str | Cell] = [accuracy(one.verdict.average), accuracy(one.mean.average), f"{one.tokens:,.0f}"]
     if run is not first:
-        if one is None or other is None or not run.is_comparable(first):
-            yield Cell(NOTHING)
-        else:
-            yield difference(welch(one.verdict.seed_averages, other.verdict.seed_averages))
-    yield Cell(NOTHING if one is None else accuracy(one.mean.average))
-    yield Cell(NOTHING if one is None else f"{one.tokens:,.0f}")
-
-
-def _asked(run: _Run) -> str:
-    left_out = run.source.left_out
-    if run.summary is None:
-        return "no seed is finished yet" if left_out else "not evaluated yet"
-    problems = ", ".join(f"{name} ({count:,})" for name, count in run.summary.benchmarks.items())
-    unfinished = f"; not finished and left out: {left_out}" if left_out else ""
-    return f"{counted(len(run.summary.seeds), 'seed')}{unfinished}; {problems}"
-
-
-def _by_benchmark(runs: Sequence[_Run], titles: Mapping[str, str]) -> Table:
-    asked = [(run, name) for run in runs if run.summary for name in run.summary.benchmarks]
-    headings = [column for run, name in asked for column in columns(name, group=run.title)]
-    rows = tuple(
-        row(
-            title,
-            [
-                accuracy(run.systems[name].verdict.benchmarks[one]) if name in run.systems else NOTHING
-                for run, one in asked
-            ],
-        )
-        for name, title in titles.items()
-    )
-    all_columns = (*columns("system", kind="text"), *headings)
-    return Table("runs-benchmarks", "Right verdicts on every benchmark", all_columns, (rows,))
+        is_comparable = other is not None and run.is_comparable(first)
+        averages = [each.verdict.seed_averages for each in (one, other) if each and is_comparable]
+        cells.insert(1, difference(welch(*averages)) if averages else NOTHING)
+    return cells
 
 
 def _debating(runs: Sequence[_Run], titles: Mapping[str, str]) -> Section | None:
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[str, list[str]]] = []
     for name, title in titles.items():
         found = [run.systems.get(name) for run in runs]
         if any(one is not None and one.improves is not None for one in found):
             shares = [(None,) * 3 if one is None else (one.improves, one.damages, one.ties) for one in found]
-            rows.append(row(title, [share_text(share) for of_run in shares for share in of_run]))
+            rows.append((title, [share_text(share) for of_run in shares for share in of_run]))
     if not rows:
         return None
     headings = [column for run in runs for column in columns("improves", "damages", "tied votes", group=run.title)]
@@ -148,56 +139,50 @@ def _debating(runs: Sequence[_Run], titles: Mapping[str, str]) -> Section | None
         "Percent of all questions. improves, damages: the vote of the first round is wrong and the verdict right, and "
         "the other way round."
     )
-    all_columns = (*columns("debate", kind="text"), *headings)
-    table = Table("runs-debating", "What critics improve and damage", all_columns, (tuple(rows),), (note,))
-    return Section("debating", "What debating changed", (table, figure("flow"), figure("critics")))
+    found = table("runs-debating", "What critics improve and damage", headings, rows, note, first="debate")
+    return Section("debating", "What debating changed", (found, figure("flow"), figure("critics")))
 
 
 def _training(sources: Sequence[Source]) -> Section | None:
-    outcomes = [{one.agent: one for role in ROLES for one in read_outcomes(source.run, role)} for source in sources]
-    agents = list(dict.fromkeys(agent for found in outcomes for agent in found))
+    curves = [{one.agent: one for one in read_curves(source.run) if one.validation} for source in sources]
+    agents = dict.fromkeys(agent for found in curves for agent in found)
     if not agents:
         return None
     headings = [column for source in sources for column in columns("first", "best", "gain", group=source.title)]
-    rows = tuple(row(agent, [cell for found in outcomes for cell in _outcome(found.get(agent))]) for agent in agents)
+    rows = [(agent, [cell for found in curves for cell in _outcome(found.get(agent))]) for agent in agents]
     note = "Accuracy on the validation set in percent. The best adapter is chosen by this very set, which flatters it."
-    all_columns = (*columns("agent", kind="text"), *headings)
-    table = Table("runs-training", "Training", all_columns, (rows,), (note,))
-    return Section("training", "Training", (table, figure("training"), figure("advantages")))
+    found = table("runs-training", "Training", headings, rows, note, first="agent")
+    return Section("training", "Training", (found, figure("training"), figure("advantages")))
 
 
-def _outcome(one: TrainingOutcome | None) -> list[str]:
+def _outcome(one: TrainingCurve | None) -> list[str]:
     if one is None:
         return [NOTHING] * 3
-    first, best = one.first.accuracy, one.best.accuracy
+    first, best = one.validation[0].accuracy, one.best.accuracy
     return [share_text(first), share_text(best), points_text(best - first)]
 
 
 def _provenance(sources: Sequence[Source]) -> Section:
     """Return what the runs are, and every field in which their recipes differ."""
-    headings = columns("", *(source.title for source in sources), kind="text")
-    facts: list[tuple[str, ...]] = []
-    for source in sources:
-        manifest = source.run.manifest
-        hardware = manifest.sessions[-1].hardware
-        facts.append(
-            (
-                str(manifest.recipe.get("name", NOTHING)),
-                str(manifest.seed),
-                f"{manifest.started_at:%Y-%m-%d %H:%M} UTC",
-                duration(sum(mark.seconds for mark in source.run.finished_stages())),
-                ", ".join([hardware.cpu, *(gpu.name for gpu in hardware.gpus)]),
-            )
-        )
-    names = ("recipe", "seed", "begun", "time of its stages", "machine")
-    rows = tuple(row(name, values) for name, values in zip(names, zip(*facts, strict=True), strict=True))
-    recipes = [dict(_fields(source.run.manifest.recipe)) for source in sources]
+    headings = columns(*(source.title for source in sources), kind="text")
+    runs, manifests = [source.run for source in sources], [source.run.manifest for source in sources]
+    hardware = [manifest.sessions[-1].hardware for manifest in manifests]
+    facts = {
+        "recipe": [str(manifest.recipe.get("name", NOTHING)) for manifest in manifests],
+        "seed": [str(manifest.seed) for manifest in manifests],
+        "begun": [f"{manifest.started_at:%Y-%m-%d %H:%M} UTC" for manifest in manifests],
+        "time of its stages": [duration(sum(mark.seconds for mark in run.finished_stages())) for run in runs],
+        "machine": [", ".join([one.cpu, *(gpu.name for gpu in one.gpus)]) for one in hardware],
+    }
+    recipes = [dict(_fields(manifest.recipe)) for manifest in manifests]
     fields = {key: [recipe.get(key, ABSENT) for recipe in recipes] for recipe in recipes for key in recipe}
-    differing = tuple(row(key, _shown(values)) for key, values in fields.items() if _differ(values))
+    differing = [(key, _shown(values)) for key, values in fields.items() if _differ(values)]
     differences: Block = paragraph("The recipes are the same.")
     if differing:
-        differences = Table("runs-recipes", "Where the recipes differ", headings, (differing,))
-    return Section("provenance", "The runs", (Table("runs", "The runs", headings, (rows,)), differences))
+        differences = table("runs-recipes", "Where the recipes differ", headings, differing, first="")
+    return Section(
+        "provenance", "The runs", (table("runs", "The runs", headings, facts.items(), first=""), differences)
+    )
 
 
 def _fields(value: object, key: str = "") -> Iterator[tuple[str, object]]:
@@ -220,5 +205,4 @@ def _shown(values: Sequence[object]) -> list[str]:
     texts = [ABSENT.value if value is ABSENT else json.dumps(value, ensure_ascii=False) for value in values]
     same = sum(1 for _ in takewhile(lambda characters: len(set(characters)) == 1, zip(*texts, strict=False)))
     start = max(0, same - CONTEXT) if max(map(len, texts)) > LONGEST_VALUE else 0
-    shown = [f"…{text[start:]}" if start else text for text in texts]
-    return [text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…" for text in shown]
+    return [shortened(f"…{text[start:]}" if start else text, LONGEST_VALUE) for text in texts]

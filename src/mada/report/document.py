@@ -14,7 +14,7 @@ Colour = Literal["green", "red", "gray"]
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A cell's background: so many percent of a colour over light gray (see `paper.layout` for the rule)."""
+    """A cell's background: so many percent of a colour over light gray (see `paper.shading` for the rule)."""
 
     colour: Colour
     intensity: int
@@ -43,10 +43,7 @@ Row = tuple[Cell, ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: groups of rows with a rule between them, a cell for every column, and notes below.
-
-    `name` is for files and links, `title` for people.
-    """
+    """A table: groups of rows with a rule between them, and notes below; `name` is for files and links."""
 
     name: str
     title: str
@@ -117,6 +114,11 @@ class Section:
     blocks: tuple[Block, ...]
     only: Literal["page", "text"] | None = None
 
+    @property
+    def tables(self) -> list[Table]:
+        """Its tables in their order."""
+        return [block for block in self.blocks if isinstance(block, Table)]
+
 
 def paragraph(*spans: str | Code | Strong) -> Paragraph:
     """Return a paragraph of these spans."""
@@ -131,3 +133,15 @@ def row(title: str, cells: Iterable[str | Cell]) -> Row:
 def columns(*headings: str, kind: Literal["number", "text"] = "number", group: str = "") -> tuple[Column, ...]:
     """Return columns of one kind and group."""
     return tuple(Column(heading, kind, group) for heading in headings)
+
+
+def table(
+    name: str,
+    title: str,
+    headings: Iterable[Column],
+    rows: Iterable[tuple[str, Iterable[str | Cell]]],
+    *notes: str,
+    first: str = "system",
+) -> Table:
+    """Return a table of one group of rows, each a title and its cells; `first` is the heading above the titles."""
+    return Table(name, title, (*columns(first, kind="text"), *headings), (tuple(row(*one) for one in rows),), notes)

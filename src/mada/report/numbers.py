@@ -3,17 +3,26 @@
 from collections.abc import Iterable
 
 from mada.evaluation.plan import EvaluationPlan
+from mada.evaluation.statistics import Comparison, Estimate
+from mada.report.document import Cell
 
 NOTHING = "–"
 REFERENCE = "reference"
+SPREAD = "± is the standard error over seeds"
+"""Explains `80.1 ± 2.4` below a table."""
 
 
 def numbered_titles(plans: Iterable[EvaluationPlan]) -> dict[str, str]:
     """Return the titles of shown systems by name, each with the number that it has in all tables and figures."""
     titles: dict[str, str] = {}
-    for system in (system for plan in plans for system in plan.systems if system.shown):
+    for system in (system for plan in plans for system in plan.shown_systems):
         titles.setdefault(system.name, f"{len(titles) + 1} {system.title}")
     return titles
+
+
+def optional(number: float | None, form: str) -> str:
+    """Return a number in a format, and a dash where there is none."""
+    return NOTHING if number is None else format(number, form)
 
 
 def share_text(share: float | None) -> str:
@@ -38,19 +47,30 @@ def uncertain_text(share: float, error: float | None, *, signed: bool = False) -
 
     An error below 1 counts in the last digit. Below 0.2 one digit of it would be coarse, so there are two.
     """
-    digits = _digits(error)
-    number = _number_text(share, digits=digits, signed=signed)
-    if error is None:
+    number, _, spread = spread_text(share, error, signed=signed).partition(" ± ")
+    if not spread:
         return number
-    spread = f"{100 * error:.{digits}f}"
-    return f"{number}({spread if float(spread) >= 1 else str(int(spread.replace('.', '')))})"
+    return f"{number}({spread if float(spread) >= 1 else int(spread.replace('.', ''))})"
+
+
+def accuracy(one: Estimate) -> str:
+    """Return an accuracy in percent, with its standard error where there is one: `80.1 ± 2.4`."""
+    return spread_text(one.mean, one.standard_error)
+
+
+def difference(one: Comparison) -> Cell:
+    """Return a difference in points with its stars, for tables that have no room for its error."""
+    return Cell(points_text(one.difference), one.stars)
+
+
+def uncertain_difference(one: Comparison) -> Cell:
+    """Return a difference in points with its standard error and its stars: `−5.2 ± 0.5` and `**`."""
+    return Cell(spread_text(one.difference, one.standard_error, signed=True), one.stars)
 
 
 def p_text(p: float | None) -> str:
     """Return a p-value: `0.012`."""
-    if p is None:
-        return NOTHING
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+    return "<0.001" if p is not None and p < 0.001 else optional(p, ".3f")
 
 
 def range_text(low: float | None, high: float | None) -> str:
@@ -65,9 +85,7 @@ def count_text(number: float) -> str:
 
 def small_text(number: float | None) -> str:
     """Return a small quantity with three significant digits: `0.00412`."""
-    if number is None:
-        return NOTHING
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+    return optional(number, ",.0f" if number is not None and number >= 100 else ".3g")
 
 
 def quoted(title: str) -> str:

@@ -10,6 +10,7 @@ The report of one run lies in its folder; that of several in a folder of its own
 files of an earlier report that this one does not have are removed.
 """
 
+import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from mada.report.forms.html import html_table
 from mada.report.forms.latex import latex, latex_document
 from mada.report.forms.markdown import escaped, markdown, paragraph_markdown, table_markdown
 from mada.report.forms.terminal import table_text
-from mada.report.page.debates import packed
+from mada.report.page.debates import pack_debates
 from mada.report.page.page import write_page
 from mada.report.paper import paper_tables
 from mada.report.reading import Source
@@ -42,6 +43,8 @@ from mada.text import counted
 
 PAGE_FILE, TEXT_FILE, FOLDER = "report.html", "report.md", "report"
 ALL_TABLES = "tables.tex"
+FORMS = {"tex": latex, "md": table_markdown, "html": html_table, "txt": table_text}
+"""Every table is written in each of these forms, by the ending of its file."""
 NOT_EVALUATED = Section("results", "Results", (paragraph("This run has not been evaluated yet."),))
 
 OF_SCORES = (results_section, comparisons_section, ledger_section, samples_section)
@@ -68,10 +71,10 @@ def publish_run(run: StoredRun) -> Published:
     """Write the report of a run into its folder."""
     source = Source.of(run)
     sections = sections_of(source)
-    shown = {block.name for section in sections for block in section.blocks if isinstance(block, Table)}
+    shown = {table.name for section in sections for table in section.tables}
     tables = tuple(table for table in paper_tables(source) if table.name not in shown)
     paper = [Section("paper", "The paper's tables", tables, only="page")] if tables else []
-    sections = [*sections, *paper, recipe_section(source)]
+    sections += [*paper, recipe_section(source)]
     return _publish([source], run.folder, title=title_of(run), opening=opening_of(source), sections=sections)
 
 
@@ -118,13 +121,8 @@ def title_of(run: StoredRun) -> str:
 def opening_of(source: Source) -> list[Paragraph]:
     """Return the lines under the title: the main result, warnings about training, and which run it is."""
     manifest = source.run.manifest
-    about = paragraph(
-        "Run ",
-        Code(manifest.name),
-        f", seed {manifest.seed}, recipe ",
-        Code(manifest.recipe_digest[:12]),
-        f", begun {manifest.started_at:%Y-%m-%d %H:%M} UTC.",
-    )
+    digest, begun = Code(manifest.recipe_digest[:12]), f", begun {manifest.started_at:%Y-%m-%d %H:%M} UTC."
+    about = paragraph("Run ", Code(manifest.name), f", seed {manifest.seed}, recipe ", digest, begun)
     headline = [paragraph(headline_sentence(summarize(source.grid)))] if source.grid else []
     warnings = [paragraph(Strong("Warning:"), f" {text}.") for text in finished_training_warnings(source.run)]
     return [*headline, *warnings, about]
@@ -133,10 +131,9 @@ def opening_of(source: Source) -> list[Paragraph]:
 def unfinished_section(left_out: Omitted) -> Section:
     """Return the sentence on what of an unfinished evaluation is left out, and why."""
     is_one = len(left_out.seeds) + len(left_out.systems) == 1
+    reason = f"not every system has answered every question with {'it' if is_one else 'them'} yet"
     if left_out.systems:
         reason = "not every question has been answered there yet"
-    else:
-        reason = f"not every system has answered every question with {'it' if is_one else 'them'} yet"
     verb = "is" if is_one else "are"
     text = f"The evaluation is not finished: {left_out} {verb} left out, because {reason}."
     return Section("unfinished", "Not finished", (paragraph(text),))
@@ -154,7 +151,7 @@ def _publish(
     sources: Sequence[Source], folder: Path, *, title: str, opening: Sequence[Paragraph], sections: Sequence[Section]
 ) -> Published:
     # Loads matplotlib, which takes longer than everything else here.
-    from mada.report.figures.writing import figures_of, write_figures
+    from mada.report.figures.writing import write_figures
 
     page, text, own = folder / PAGE_FILE, folder / TEXT_FILE, folder / FOLDER
     with describe_os_errors(page):
@@ -163,35 +160,32 @@ def _publish(
         remove_temporaries(own)  # of a killed process; beside it a run may be writing
         # Without an earlier report, files in a folder that somebody chose are not ours to remove.
         has_earlier_report = (own / ALL_TABLES).is_file()
-        tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
-        figures = figures_of(sources)
-        paths, drawings = write_figures(figures, own / "figures")
+        tables = [table for section in sections for table in section.tables]
+        paths, drawings = write_figures(sources, own / "figures")
         paths += _write_tables(tables, own)
         if has_earlier_report:
             _remove_others(own, paths)
         replace_text(text, _report_text(title, opening, sections, figures=set(drawings)))
         shown = [section for section in sections if section.only != "text"]
-        with packed(sources, page=page) as debates:
+        # Debates wait beside the page, which has to have room for them anyway.
+        with describe_os_errors(page), tempfile.TemporaryFile(dir=folder) as file:
+            debates = pack_debates(sources, file)
             write_page(page, title, shown, figures=drawings, debates=debates, lead=opening)
-            return Published(page, text, len(tables), len(figures), debates.count)
+        return Published(page, text, len(tables), len(drawings), debates.count)
 
 
 def _write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
-    forms = {"tex": latex, "md": table_markdown, "html": html_table, "txt": table_text}
-    written = [folder / ALL_TABLES]
-    replace_text(written[0], latex_document(tables))
+    replace_text(folder / ALL_TABLES, latex_document(tables))
+    written: list[Path] = []
     for table in tables:
-        for ending, form in forms.items():
-            path = folder / "tables" / f"{table.name}.{ending}"
-            replace_text(path, form(table).rstrip("\n") + "\n")
-            written.append(path)
+        for ending, form in FORMS.items():
+            written.append(folder / "tables" / f"{table.name}.{ending}")
+            replace_text(written[-1], form(table).rstrip("\n") + "\n")
     return written
 
 
 def _remove_others(folder: Path, written: Iterable[Path]) -> None:
     """Remove files of an earlier report: only files, and only in the folders of tables and figures."""
-    kept = set(written)
-    for part in ("tables", "figures"):
-        for path in (folder / part).glob("*.*"):
-            if path not in kept and not path.is_dir():
-                path.unlink(missing_ok=True)
+    for path in {*folder.glob("tables/*.*"), *folder.glob("figures/*.*")} - set(written):
+        if not path.is_dir():
+            path.unlink(missing_ok=True)

@@ -39,9 +39,9 @@ class Source:
         ablations, missing = _finished(StoredRun.read(folder)) if (folder / PLAN_FILE).is_file() else (None, Omitted())
         run.check_results("evaluate")
         grid, left_out = _finished(run)
-        efforts = tuple(stored(run, USAGE, Usage)) if has_records(run, USAGE) else ()
         # A table of some of the ablations would not say that others are missing.
-        return cls(title or run.manifest.name, run, grid, left_out, None if missing.systems else ablations, efforts)
+        complete = None if missing.systems else ablations
+        return cls(title or run.manifest.name, run, grid, left_out, complete, tuple(stored(run, USAGE, Usage)))
 
     @property
     def price_per_hour(self) -> float | None:
@@ -57,19 +57,23 @@ class Source:
         """
         if self.grid is None or self.left_out or not self.efforts:
             return None
-        # None where samples were not kept.
-        sampled = SampleCounts.of(stored(self.run, SAMPLES, Sample)) if has_records(self.run, SAMPLES) else None
+        samples = stored(self.run, SAMPLES, Sample)
+        sampled = None if isinstance(samples, tuple) else SampleCounts.of(samples)  # None where samples were not kept
         return evaluation_cost(self.grid, self.efforts, sampled=sampled, price_per_hour=self.price_per_hour)
 
     def transcripts(self) -> Iterator[Transcript]:
         """Yield the debates that were kept."""
-        if has_records(self.run, TRANSCRIPTS):
-            yield from stored(self.run, TRANSCRIPTS, Transcript)
+        yield from stored(self.run, TRANSCRIPTS, Transcript)
 
 
 def run_title(source: Source, sources: Sequence[Source]) -> str:
     """Return the title of one of several runs, and nothing where it is the only one."""
     return source.title if len(sources) > 1 else ""
+
+
+def evaluated(sources: Sequence[Source]) -> list[tuple[str, Grid]]:
+    """Return title and scores of the runs that have any; the title of a single run is empty."""
+    return [(run_title(source, sources), source.grid) for source in sources if source.grid]
 
 
 def shown_debates(grid: Grid) -> Iterator[tuple[PlannedSystem, DebateTransitions]]:
@@ -92,14 +96,9 @@ def read_summary(run: StoredRun) -> Summary | None:
     return None if grid is None else summarize(grid)
 
 
-def has_records(run: StoredRun, name: str) -> bool:
-    """Say whether a run has records of this name."""
-    return name in run.record_names()
-
-
-def stored(run: StoredRun, name: str, kind: type[T]) -> StoredRecords[T]:
-    """Return records of a run; unlike `run.records` also while the run is open for writing, as another type."""
-    return StoredRecords(run.path("records", f"{name}.jsonl"), kind)
+def stored(run: StoredRun, name: str, kind: type[T]) -> StoredRecords[T] | tuple[T, ...]:
+    """Return records of a run, none where it has none; unlike `run.records` while the run is open for writing too."""
+    return StoredRecords(run.path("records", f"{name}.jsonl"), kind) if name in run.record_names() else ()
 
 
 def _finished(run: StoredRun) -> tuple[Grid | None, Omitted]:
@@ -109,6 +108,6 @@ def _finished(run: StoredRun) -> tuple[Grid | None, Omitted]:
 
 def _plan(run: StoredRun) -> EvaluationPlan | None:
     path = run.path(PLAN_FILE)
-    if not path.is_file() or not has_records(run, SCORES) or not len(stored(run, SCORES, Score)):
+    if not path.is_file() or not len(stored(run, SCORES, Score)):
         return None
     return EvaluationPlan.from_json(path.read_text(encoding="utf-8"))

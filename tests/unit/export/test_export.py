@@ -27,7 +27,7 @@ from mada.recipe import load_recipe
 from mada.recipe.schema import ModelSection
 from mada.report.forms.markdown import table_markdown
 from mada.report.reading import Source
-from mada.report.sections.results import headline_table
+from mada.report.sections.results import headline_tables
 from mada.runs import Run, StoredRun
 from mada.team import Team
 from scores import score_of
@@ -214,7 +214,7 @@ def test_a_card_has_the_tables_of_the_report_and_the_measured_accuracy_for_the_h
     grid = Source.of(evaluated).grid
     assert grid is not None
     assert done.evaluated
-    assert table_markdown(headline_table(summarize(grid))) in body
+    assert table_markdown(headline_tables(summarize(grid))[0]) in body
     for title in ("Votes, from the first", "Critics, from the vote", "Costs per question", "Power:"):
         assert title in body
     assert metadata["license"] == "apache-2.0"

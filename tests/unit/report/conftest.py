@@ -1,24 +1,32 @@
 """A tiny evaluation whose numbers are known: two seeds, two benchmarks of two problems, three systems."""
 
+import json
 from dataclasses import replace
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
+import mada.runs.manifest
 from mada.debate.transcript import Debate, Response, Turn
 from mada.evaluation.costs import Usage
 from mada.evaluation.grid import Grid, Omitted
-from mada.evaluation.plan import EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Transcript
+from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
+from mada.evaluation.scores import Score, Transcript
 from mada.report.document import Cell, Code, Column, Figure, Heading, Listing, Section, Shade, Strong, Table, row
 from mada.report.document import paragraph as prose
 from mada.report.forms.markdown import table_markdown
 from mada.report.reading import Source
 from mada.runs import Run
+from mada.runs.manifest import Commit
 from scores import score_of
 
 HOSTILE = "```\n</details><script>alert(1)</script>\n# Results\n| a | b |\x1b[2J"
 PLACES = [(benchmark, seed, problem) for seed in (0, 1) for benchmark in ("arithmetic", "algebra") for problem in "pq"]
+
+
+@pytest.fixture(autouse=True)
+def known_commit(monkeypatch):
+    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: Commit(id="abc123", dirty=True))
 
 
 @pytest.fixture
@@ -83,19 +91,22 @@ def transcripts(scores):
 
 def transcript(one):
     debate = Debate(f"What is 2 + 2? {HOSTILE}")
-    for number, answers in enumerate(one.answers, start=1):
+    for number, seats in enumerate(zip(one.agents, one.answers, strict=True)):
         turns = [
-            Turn(f"agent-{seat}", "prompt", 5, Response(f"{HOSTILE} \\boxed{{{answer}}}", answer, 300))
-            for seat, answer in enumerate(answers, start=1)
+            Turn(agent, "prompt", 5, Response(f"{HOSTILE} \\boxed{{{answer}}}", answer, 300))
+            for agent, answer in zip(*seats, strict=True)
         ]
-        debate = debate.with_round("generator" if number == 1 else "critic", turns)
+        debate = debate.with_round("critic" if number else "generator", turns)
     return Transcript(one.system, one.benchmark, one.seed, one.problem, "4", debate)
 
 
-class Priced(BaseModel):
-    """A recipe of which a report reads the price alone."""
+class Recipe(BaseModel):
+    """A recipe of which a report reads a name and a price."""
 
-    seed: int = 0
+    model_config = ConfigDict(extra="allow")
+
+    seed: int = 17
+    name: str = "tiny"
     price_per_hour: float | None = None
 
 
@@ -103,11 +114,45 @@ class Priced(BaseModel):
 def source_of(tmp_path):
     """Make the source of a report of a grid, in a run that has nothing else."""
 
-    def make(grid, efforts=(), price_per_hour=None):
-        with Run.open(tmp_path / "bare", Priced(price_per_hour=price_per_hour)) as run:
-            return Source("bare", run, grid, Omitted(), None, tuple(efforts))
+    def make(grid=None, efforts=(), *, title="first", **recipe):
+        with Run.open(tmp_path / title, Recipe(**recipe)) as run:
+            return Source(title, run, grid, Omitted(), None, tuple(efforts))
 
     return make
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Make a run, evaluated where there are scores, and return it for reading."""
+
+    def make(plan=None, scores=(), transcripts=(), *, folder="first", during=lambda run: None, **recipe):
+        with Run.open(tmp_path / folder, Recipe(**recipe)) as run:
+            during(run)
+            if plan:
+                run.write_text(PLAN_FILE, plan.to_json())
+                run.records("scores", Score).extend(scores)
+                run.records("transcripts", Transcript).extend(transcripts)
+        return Run.read(tmp_path / folder)
+
+    return make
+
+
+@pytest.fixture
+def write_training():
+    """Write the files of a training: validations as (agent, step, accuracy, is best), other records as they are."""
+
+    def write(run, role, validations=(), **files):
+        records = [
+            {"step": step, "agent": agent, "accuracy": accuracy, "length": 100.0 + step, "truncated_share": 0.0}
+            | {"is_best": best}
+            for agent, step, accuracy, best in validations
+        ]
+        (run.folder / role).mkdir(exist_ok=True)
+        for name, lines in {"validation": records, **files}.items():
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            (run.folder / role / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+    return write
 
 
 @pytest.fixture
@@ -115,8 +160,7 @@ def tables_of():
     """Return the tables of a section by name, each as Markdown without its title and notes."""
 
     def tables(section):
-        found = [block for block in section.blocks if isinstance(block, Table)]
-        return {table.name: table_markdown(table).split("\n\n")[1] for table in found}
+        return {table.name: table_markdown(table).split("\n\n")[1] for table in section.tables}
 
     return tables
 

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ConfigDict
 
 import mada.runs.manifest
-from mada.evaluation.plan import PLAN_FILE, EvaluationPlan, PlannedSystem
-from mada.evaluation.scores import Score
+from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.report.comparing import comparison_sections
-from mada.report.document import Figure, Paragraph, Table
+from mada.report.document import Figure, Paragraph
 from mada.report.publishing import distinct_titles, publish_comparison
 from mada.report.reading import Source
-from mada.runs import Run, StoredRun
-from mada.runs.manifest import Commit, Gpu, Hardware
+from mada.runs import StoredRun
+from mada.runs.manifest import Gpu, Hardware
 from scores import score_of
 
 SYSTEMS = (
@@ -27,22 +25,9 @@ SYSTEMS = (
 PROBLEMS = "pqrs"
 
 
-class Recipe(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    seed: int = 0
-    name: str = "tiny"
-
-
-def recipe(**fields):
-    """A recipe with whatever else it says."""
-    return Recipe.model_validate(fields)
-
-
 @pytest.fixture(autouse=True)
-def known_surroundings(monkeypatch):
+def known_machine(monkeypatch):
     machine = Hardware(cpu="EPYC", cores=2, memory_mib=1, gpus=(Gpu(name="H200", memory_mib=1, driver="1"),) * 2)
-    monkeypatch.setattr(mada.runs.manifest, "current_commit", lambda: Commit(id="abc123", dirty=False))
     monkeypatch.setattr(mada.runs.manifest, "current_hardware", lambda: machine)
 
 
@@ -53,26 +38,25 @@ def score(system, seed, problem, right, *, benchmark="easy"):
 
 
 @pytest.fixture
-def make(tmp_path):
+def make(make_run):
     """Make a run in which each system is right in so many of four questions, seed by seed."""
 
-    def run(name, right=None, *, problems=PROBLEMS, titles=None, recipe=None, benchmarks=("easy",)):
-        with Run.open(tmp_path / name, recipe or Recipe()) as opened:
-            if right:
-                systems = tuple(
-                    one.model_copy(update={"title": (titles or {}).get(one.name, one.title)})
-                    for one in SYSTEMS
-                    if one.name in right
-                )
-                opened.write_text(PLAN_FILE, EvaluationPlan(systems=systems, reference=systems[0].name).to_json())
-                opened.records("scores", Score).extend(
-                    score(system, seed, problem, place < count, benchmark=benchmark)
-                    for system, counts in right.items()
-                    for seed, count in enumerate(counts)
-                    for benchmark in benchmarks
-                    for place, problem in enumerate(problems)
-                )
-        return StoredRun.read(tmp_path / name)
+    def run(folder, right=None, *, problems=PROBLEMS, titles=None, benchmarks=("easy",), **recipe):
+        if not right:
+            return make_run(folder=folder, **recipe)
+        systems = [
+            one.model_copy(update={"title": (titles or {}).get(one.name, one.title)})
+            for one in SYSTEMS
+            if one.name in right
+        ]
+        scores = [
+            score(system, seed, problem, place < count, benchmark=benchmark)
+            for system, counts in right.items()
+            for seed, count in enumerate(counts)
+            for benchmark in benchmarks
+            for place, problem in enumerate(problems)
+        ]
+        return make_run(EvaluationPlan.of(systems, reference=systems[0].name), scores, folder=folder, **recipe)
 
     return run
 
@@ -83,22 +67,13 @@ class Shown:
 
     sections: list
 
-    def __getitem__(self, name):
-        [found] = [
-            block
-            for section in self.sections
-            for block in section.blocks
-            if isinstance(block, Table) and block.name == name
-        ]
-        return found
+    @property
+    def tables(self):
+        return {table.name: table for section in self.sections for table in section.tables}
 
     def rows(self, name):
         """The cells of a table by the first in their row, with their stars."""
-        return {first.text: [f"{cell.text}{cell.stars}" for cell in cells] for first, *cells in self[name].rows}
-
-    @property
-    def names(self):
-        return [block.name for section in self.sections for block in section.blocks if isinstance(block, Table)]
+        return {first.text: [f"{cell.text}{cell.stars}" for cell in cells] for first, *cells in self.tables[name].rows}
 
     @property
     def paragraphs(self):
@@ -125,7 +100,7 @@ def test_differences_and_stars_are_welchs(make):
         make("a", {"single": (1, 2, 1, 2), "vote": (2, 2, 2, 3)}),
         make("b", {"single": (3, 4, 3, 4), "vote": (1, 2, 1, 2)}),
     )
-    table = shown["runs-accuracy"]
+    table = shown.tables["runs-accuracy"]
     assert headings(table) == [
         ("", "system"),
         *(("a", heading) for heading in ("verdict", "mean", "tokens")),
@@ -138,7 +113,7 @@ def test_differences_and_stars_are_welchs(make):
     assert "verdict against verdict, in points above the same system of a, where both runs" in table.notes[1]
     assert table.notes[2:] == ("All runs: 4 seeds; easy (4).",)
     # A single benchmark is the average, and nobody debated or was trained.
-    assert shown.names == ["runs-accuracy", "runs"]
+    assert list(shown.tables) == ["runs-accuracy", "runs"]
 
 
 def test_the_first_run_is_what_all_others_are_held_against(make):
@@ -160,15 +135,15 @@ def test_the_first_run_is_what_all_others_are_held_against(make):
 def test_one_seed_has_differences_without_errors_and_stars(make):
     shown = compared(make("a", {"single": (1,)}), make("b", {"single": (4,)}))
     assert shown.rows("runs-accuracy")["1 one agent"][3:5] == ["100.0", "+75.0"]
-    assert "±" not in " ".join(shown["runs-accuracy"].notes)
-    assert shown["runs-accuracy"].notes[-1] == "All runs: 1 seed; easy (4)."
+    assert "±" not in " ".join(shown.tables["runs-accuracy"].notes)
+    assert shown.tables["runs-accuracy"].notes[-1] == "All runs: 1 seed; easy (4)."
 
 
 def test_other_problems_have_no_difference_and_that_is_said(make):
     first, other = make("a", {"single": (1, 2)}), make("b", {"single": (3, 4)}, problems="pqrx")
     shown = compared(first, other)
     assert shown.rows("runs-accuracy")["1 one agent"][3:5] == ["87.5 ± 12.5", "–"]
-    notes = shown["runs-accuracy"].notes
+    notes = shown.tables["runs-accuracy"].notes
     # Nothing is said of a test that was not made.
     assert notes[1:] == (
         "All runs: 2 seeds; easy (4).",
@@ -179,7 +154,7 @@ def test_other_problems_have_no_difference_and_that_is_said(make):
     assert both.rows("runs-accuracy")["1 one agent"][4] == "–"
     # 3/8 against 3/4 without an error: SE 1/8, t = 3, one degree of freedom, p = 1 − 2 atan(3)/π = 0.20.
     assert both.rows("runs-accuracy")["1 one agent"][8] == "+37.5"
-    assert both["runs-accuracy"].notes[2:] == (
+    assert both.tables["runs-accuracy"].notes[2:] == (
         *("a: 2 seeds; easy (4).", "b: 2 seeds; easy (4).", "c: 3 seeds; easy (4)."),
         "Runs that were asked other problems than the first have no differences.",
     )
@@ -188,10 +163,10 @@ def test_other_problems_have_no_difference_and_that_is_said(make):
 def test_other_benchmarks_stand_beside_each_other(make):
     first = make("a", {"single": (1, 2)}, benchmarks=("easy", "hard"))
     shown = compared(first, make("b", {"single": (3, 4)}))
-    assert headings(shown["runs-benchmarks"])[1:] == [("a", "easy"), ("a", "hard"), ("b", "easy")]
+    assert headings(shown.tables["runs-benchmarks"])[1:] == [("a", "easy"), ("a", "hard"), ("b", "easy")]
     assert shown.rows("runs-benchmarks")["1 one agent"] == ["37.5 ± 12.5", "37.5 ± 12.5", "87.5 ± 12.5"]
     assert shown.rows("runs-accuracy")["1 one agent"][4] == "–"
-    assert shown["runs-accuracy"].notes[1:3] == ("a: 2 seeds; easy (4), hard (4).", "b: 2 seeds; easy (4).")
+    assert shown.tables["runs-accuracy"].notes[1:3] == ("a: 2 seeds; easy (4), hard (4).", "b: 2 seeds; easy (4).")
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -204,7 +179,7 @@ def test_a_run_that_is_not_evaluated_has_dashes(make, is_first):
     assert shown.rows("runs-debating")["2 debate"] == (
         ["–", "–", "–", "100.0", "0.0", "0.0"] if is_first else ["100.0", "0.0", "0.0", "–", "–", "–"]
     )
-    notes = shown["runs-accuracy"].notes[1:]
+    notes = shown.tables["runs-accuracy"].notes[1:]
     assert set(notes[:2]) == {"a: 2 seeds; easy (4).", "b: not evaluated yet."}
     assert notes[2:] == (("Without results of b there are no differences.",) if is_first else ())
 
@@ -212,14 +187,14 @@ def test_a_run_that_is_not_evaluated_has_dashes(make, is_first):
 def test_runs_without_any_evaluation(make):
     shown = compared(make("a"), make("b"))
     assert shown.paragraphs == ["None of these runs has been evaluated yet.", "The recipes are the same."]
-    assert shown.names == ["runs"]
+    assert list(shown.tables) == ["runs"]
 
 
 def test_an_evaluation_that_goes_on_says_what_is_missing(make):
     whole, going_on = make("a", {"single": (1, 2), "vote": (1, 1)}), make("b", {"single": (1, 2, 3), "vote": (1, 1)})
     half, begun = make("c", {"single": (1,), "vote": ()}), make("d", {"single": (), "vote": (1,)})
     shown = compared(whole, going_on, half, begun)
-    assert shown["runs-accuracy"].notes[2:6] == (
+    assert shown.tables["runs-accuracy"].notes[2:6] == (
         "a: 2 seeds; easy (4).",
         "b: 2 seeds; not finished and left out: seed 2; easy (4).",
         "c: 1 seed; not finished and left out: system vote; easy (4).",
@@ -241,12 +216,14 @@ def test_systems_that_only_one_run_has(make):
 
 def test_where_recipes_differ(make):
     long = "x" * 100
-    first = recipe(name="one", debate={"rounds": 2, "window": None}, sizes=[1, 2], flag=True, prompt=long + "a" + long)
-    other = recipe(seed=5, debate={"rounds": 3}, sizes=[1, 3], flag=1, prompt=long + "b" + long, extra="<b>")
-    shown = compared(make("a", recipe=first), make("b", recipe=other))
-    assert headings(shown["runs-recipes"]) == [("", ""), ("", "a"), ("", "b")]
+    first = make(
+        "a", name="one", debate={"rounds": 2, "window": None}, sizes=[1, 2], flag=True, prompt=f"{long}a{long}"
+    )
+    other = make("b", seed=5, debate={"rounds": 3}, sizes=[1, 3], flag=1, prompt=f"{long}b{long}", extra="<b>")
+    shown = compared(first, other)
+    assert headings(shown.tables["runs-recipes"]) == [("", ""), ("", "a"), ("", "b")]
     assert shown.rows("runs-recipes") == {
-        "seed": ["0", "5"],
+        "seed": ["17", "5"],
         "name": ['"one"', '"tiny"'],
         "debate.rounds": ["2", "3"],
         "debate.window": ["null", "(absent)"],
@@ -261,49 +238,42 @@ def test_where_recipes_differ(make):
 def test_where_three_recipes_differ_each_has_its_own_value(make):
     """The second differs from the first in a list's length, the third in one of its items: no value may be made up."""
     recipes = [
-        recipe(sizes=[1, 2], deep={"a": 1, "b": 1}, flat=1),
-        recipe(sizes=[7, 8, 9]),
-        recipe(sizes=[1, 5], deep={"a": 2, "b": 1}, flat=2),
+        {"sizes": [1, 2], "deep": {"a": 1, "b": 1}, "flat": 1},
+        {"sizes": [7, 8, 9]},
+        {"sizes": [1, 5], "deep": {"a": 2, "b": 1}, "flat": 2},
     ]
-    shown = compared(*(make(name, recipe=one) for name, one in zip("abc", recipes, strict=True)))
+    shown = compared(*(make(name, **one) for name, one in zip("abc", recipes, strict=True)))
     assert shown.rows("runs-recipes") == {
         "sizes": ["[1, 2]", "[7, 8, 9]", "[1, 5]"],
         "deep.a": ["1", "(absent)", "2"],
         "deep.b": ["1", "(absent)", "1"],
         "flat": ["1", "(absent)", "2"],
     }
-    assert len(shown["runs-recipes"].rows) == 4
-    same = [make(f"same-{name}", recipe=recipe(ratio=ratio)) for name, ratio in zip("abc", (1, 1.0, 1), strict=True)]
+    assert len(shown.tables["runs-recipes"].rows) == 4
+    same = [make(f"same-{name}", ratio=ratio) for name, ratio in zip("abc", (1, 1.0, 1), strict=True)]
     assert compared(*same).paragraphs[-1] == "The recipes are the same."
 
 
-def test_what_the_runs_are(make, tmp_path):
-    runs = [make("a"), make("b", recipe=Recipe(seed=4))]
-    with Run.open(tmp_path / "a", Recipe()) as opened, opened.stage("split"):
-        pass
-    path = tmp_path / "a" / "stages" / "split.json"
+def test_what_the_runs_are(make):
+    def split(run):
+        with run.stage("split"):
+            pass
+
+    runs = [make("a", during=split), make("b", seed=4)]
+    path = runs[0].path("stages", "split.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": 125.0}))
     rows = compared(*runs).rows("runs")
     assert rows["recipe"] == ["tiny", "tiny"]
-    assert rows["seed"] == ["0", "4"]
+    assert rows["seed"] == ["17", "4"]
     assert rows["time of its stages"] == ["2 min 5 s", "0.00 s"]
     assert rows["machine"] == ["EPYC, H200, H200"] * 2
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", begun) for begun in rows["begun"])
 
 
-def test_training_is_compared_agent_by_agent(make):
+def test_training_is_compared_agent_by_agent(make, write_training):
     runs = [make("a"), make("b")]
-    found = {"a": {"generators": "g1", "critics": "c1"}, "b": {"generators": "g1"}}
-    for run in runs:
-        for role, agent in found[run.folder.name].items():
-            (run.folder / role).mkdir()
-            lines = [(0, 0.25, True), (5, 0.75, True), (9, 0.5, False)]
-            (run.folder / role / "validation.jsonl").write_text(
-                "".join(
-                    json.dumps({"step": step, "agent": agent, "accuracy": right, "length": 1.0, "is_best": best}) + "\n"
-                    for step, right, best in lines
-                )
-            )
+    for run, role, agent in ((runs[0], "generators", "g1"), (runs[0], "critics", "c1"), (runs[1], "generators", "g1")):
+        write_training(run, role, [(agent, 0, 0.25, True), (agent, 5, 0.75, True), (agent, 9, 0.5, False)])
     shown = compared(*runs)
     assert shown.rows("runs-training") == {"g1": ["25.0", "75.0", "+50.0"] * 2, "c1": ["25.0", "75.0", "+50.0", *"–––"]}
     [training] = [section for section in shown.sections if section.name == "training"]
@@ -325,11 +295,11 @@ def test_titles_have_as_many_folders_as_tell_them_apart(make):
 
 def test_a_published_comparison(make, tmp_path, monkeypatch):
     # Pictures take most of the time, and have tests of their own.
-    monkeypatch.setattr("mada.report.figures.writing.write_figures", lambda figures, folder: ([], {}))
+    monkeypatch.setattr("mada.report.figures.writing.write_figures", lambda sources, folder: ([], {}))
     runs = [make(f"{name}/<i>run", {"single": (1, 2, 1, 2), "debate": (2, 2, 2, 2)}) for name in "ab"]
     before = {path: path.read_bytes() for run in runs for path in run.folder.rglob("*") if path.is_file()}
     published = publish_comparison(runs, tmp_path / "side by side")
-    assert str(published) == "3 tables, 4 figures, 0 debates"
+    assert str(published) == "3 tables, 0 figures, 0 debates"
     assert published.page == tmp_path / "side by side" / "report.html"
     written = {
         path.relative_to(tmp_path / "side by side"): path.read_bytes() for path in published.page.parent.rglob("*.*")

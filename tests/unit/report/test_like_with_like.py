@@ -5,6 +5,7 @@ are wrong on the others. So verdicts are 83.3 against 75.0 %, single answers 55.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,8 @@ from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.summary import summarize
 from mada.pipeline.tracking import numbers_of
 from mada.report.comparing import comparison_sections
-from mada.report.document import Table
-from mada.report.figures.pairs import pairs_figure
-from mada.report.figures.points import parameters_figure, tokens_figure
+from mada.report.figures.drawing import print_style
+from mada.report.figures.systems import pairs_figure, parameters_figure, tokens_figure
 from mada.report.paper import paper_tables
 from mada.report.publishing import sections_of
 from mada.report.sections.results import headline_sentence
@@ -57,7 +57,7 @@ def number(cell):
 def test_no_table_puts_the_vote_ahead(staged, source_of):
     source = source_of(staged)
     sections = [*sections_of(source), *comparison_sections([source, replace(source, title="again")])]
-    tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
+    tables = [table for section in sections for table in section.tables]
     compared = set()
     for table in [*tables, *paper_tables(source)]:
         rows = {row[0].text.removeprefix("1 ").removeprefix("3 "): row for row in table.rows}
@@ -81,20 +81,15 @@ def test_no_table_puts_the_vote_ahead(staged, source_of):
 
 
 def test_no_figure_puts_the_vote_ahead(staged, source_of):
-    source = source_of(staged)
-    for figure, expected in (
-        (tokens_figure([source]), (9 / 12, 10 / 12)),
-        (parameters_figure([source]), (18 / 36, 20 / 36)),
-    ):
-        assert figure is not None
-        points = {point.name: point.accuracy for point in figure.points}
+    with print_style():
+        makers: Any = (tokens_figure, parameters_figure, pairs_figure)
+        tokens, parameters, pairs = (make([source_of(staged)]) for make in makers)
+    for figure, expected in ((tokens, (9 / 12, 10 / 12)), (parameters, (18 / 36, 20 / 36))):
+        points = {point["name"]: point["accuracy"] for point in figure.values["points"]}
         assert (points["vote"], points["debate"]) == pytest.approx(expected)
-    pairs = pairs_figure([source])
-    assert pairs is not None
-    assert pairs.systems == ("vote", "third", "debate")
-    cell = pairs.cells[0][2]
-    assert cell is not None
-    assert cell.difference == pytest.approx(-1 / 12)
+    assert {point["title"] for point in tokens.values["points"]} == {"1 vote", "2 third", "3 debate"}
+    [pair] = [one for one in pairs.values["pairs"] if (one["row"], one["column"]) == ("debate", "vote")]
+    assert pair["difference"] == pytest.approx(1 / 12)
 
 
 def test_the_sentence_and_the_table_have_the_same_numbers(staged):
@@ -115,17 +110,11 @@ def test_a_system_has_one_number_everywhere(staged, source_of):
     source = source_of(staged)
     titles = {"1 vote", "2 third", "3 debate"}
     tables = {
-        block.name: {row[0].text for row in block.rows}
-        for section in sections_of(source)
-        for block in section.blocks
-        if isinstance(block, Table)
+        table.name: {row[0].text for row in table.rows} for section in sections_of(source) for table in section.tables
     }
     for name in ("headline", "benchmarks", "replies", "over-problems", "costs"):
         assert tables[name] == titles, name
     assert tables["over-seeds"] == {"1 vote", "2 third"}
     assert tables["votes"] == {"3 debate"}
-    figure = tokens_figure([source])
-    assert figure is not None
-    assert {point.title for point in figure.points} == titles
     [matrix] = [table for table in paper_tables(source) if table.name == "pairwise-p"]
     assert [row[0].text for row in matrix.rows] == ["1 vote", "2 third", "3 debate"]

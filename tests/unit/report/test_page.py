@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import random
@@ -24,7 +25,17 @@ from mada.evaluation.grid import Grid
 from mada.evaluation.scores import Transcript
 from mada.report.document import Figure, Section, paragraph
 from mada.report.forms.html import Drawing
-from mada.report.page.debates import CHUNK, Packed, body_of, index_of, is_agreed, natural, outcome_of, packed, pieces_of
+from mada.report.page.debates import (
+    CHUNK,
+    Packed,
+    body_of,
+    index_of,
+    is_agreed,
+    natural,
+    outcome_of,
+    pack_debates,
+    pieces_of,
+)
 from mada.report.page.mathematics import ATTRIBUTES, ELEMENTS, answer_html, formulas_of, text_html, tree_of
 from mada.report.page.page import SCRIPTS, page_pieces, page_script
 from scores import score_of
@@ -73,7 +84,7 @@ def test_only_the_pages_own_script_may_run():
 
 
 def test_data_cannot_end_their_element():
-    index = {**index_of((), chunk=50), "runs": [HOSTILE]}
+    index = {**index_of(()), "runs": [HOSTILE]}
     section = Section("a", HOSTILE, (paragraph(HOSTILE),))
     page = page_html(HOSTILE, [section], debates=Packed(index, 0, ()), lead=[paragraph(HOSTILE)])
     [data] = [text for attributes, text in scripts(page) if 'id="debate-index"' in attributes]
@@ -92,7 +103,7 @@ def test_the_first_figure_stands_before_the_sections_and_only_there():
 
 
 def test_sections_come_first_and_chunks_last():
-    index = {**index_of((), chunk=50), "count": 1}
+    index = {**index_of(()), "count": 1}
     page = page_html(
         "A run",
         [Section("results", "Results", ())],
@@ -152,10 +163,9 @@ def kept(title: str, grid: Grid | None, debates: tuple[Transcript, ...]) -> Any:
 
 def unpacked(sources):
     """The index and the bodies, read as the page reads them."""
-    with packed(sources) as debates:
-        index = json.loads(json.dumps(debates.index))
-        bodies = [body for chunk in debates.chunks for body in json.loads(gzip.decompress(base64.b64decode(chunk)))]
-    return index, bodies
+    debates = pack_debates(sources, io.BytesIO())
+    bodies = [body for chunk in debates.chunks for body in json.loads(gzip.decompress(base64.b64decode(chunk)))]
+    return json.loads(json.dumps(debates.index)), bodies
 
 
 def restored(body, turn):
@@ -284,7 +294,7 @@ def test_the_index_says_what_every_debate_was(scores, transcripts, plan):
     assert columns["right"][16:] == ["1111", "1111", "0111", "1111", "1101", "1111", "0000", "0011"]
     assert columns["agreed"][16:] == [1, 1, 0, 1, 1, 1, 1, 1]
     assert [index["answers"][place] for place in columns["answers"][18]] == ["5", "4", "4", "4"]
-    assert [index["agents"][agent] for agent in index["seatings"][columns["seating"][16]][1]] == ["agent-1", "agent-2"]
+    assert [index["agents"][agent] for agent in index["seatings"][columns["seating"][16]][1]] == ["c-1", "c|2"]
 
 
 def test_bodies_are_in_the_order_of_the_index(scores, transcripts, plan):
@@ -310,12 +320,12 @@ def test_a_verdict_comes_with_its_votes(scores, transcripts, plan):
 
 def test_bytes_are_the_same_in_whichever_order_debates_were_recorded(scores, transcripts, plan):
     grid = Grid.of(scores, plan)
-    with packed([kept("first", grid, tuple(transcripts))]) as one:
-        first = json.dumps(one.index), list(one.chunks)
+    one = pack_debates([kept("first", grid, tuple(transcripts))], io.BytesIO())
+    first = json.dumps(one.index), list(one.chunks)
     # The time of packing, for which gzip has four bytes, is left out.
     assert base64.b64decode(first[1][0])[4:8] == bytes(4)
-    with packed([kept("first", grid, tuple(reversed(transcripts)))]) as other:
-        assert (json.dumps(other.index), list(other.chunks)) == first
+    other = pack_debates([kept("first", grid, tuple(reversed(transcripts)))], io.BytesIO())
+    assert (json.dumps(other.index), list(other.chunks)) == first
 
 
 def test_debates_without_a_score_and_repeated_ones_are_left_out(scores, transcripts, plan):
@@ -336,9 +346,9 @@ def test_runs_keep_their_order_and_a_run_without_scores_has_no_debates(scores, t
 
 def test_chunks_hold_so_many_debates_each(scores, transcripts, plan):
     grid = Grid.of(scores, plan)
-    with packed([kept(title, grid, tuple(transcripts)) for title in "abcde"]) as debates:
-        sizes = [len(json.loads(gzip.decompress(base64.b64decode(chunk)))) for chunk in debates.chunks]
-        assert debates.count == 120
+    debates = pack_debates([kept(title, grid, tuple(transcripts)) for title in "abcde"], io.BytesIO())
+    sizes = [len(json.loads(gzip.decompress(base64.b64decode(chunk)))) for chunk in debates.chunks]
+    assert debates.count == 120
     assert sizes == [CHUNK, CHUNK, 20]
 
 

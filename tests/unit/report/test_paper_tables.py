@@ -14,15 +14,8 @@ from mada.evaluation.summary import summarize
 from mada.report.forms.latex import latex
 from mada.report.paper import paper_tables
 from mada.report.paper.accuracy import pairs_of, single_agents_of
-from mada.report.paper.costs import (
-    costs_table,
-    inference_table,
-    parameters_text,
-    system_costs_of,
-    training_table,
-    value_text,
-)
-from mada.report.paper.layout import PaperSystems
+from mada.report.paper.costs import costs_of, inference_table, parameters_text, training_table, value_text
+from mada.report.paper.shading import PaperSystems
 from mada.report.reading import Source
 from mada.runs import Run
 from scores import score_of
@@ -252,7 +245,7 @@ def test_an_evaluation_without_debates_has_no_table_of_them():
     grid = Grid.of(scores, EvaluationPlan(systems=(single, vote), reference="vote"))
     systems = PaperSystems.of(summarize(grid))
     assert single_agents_of(grid, systems) is None
-    table = costs_table(system_costs_of(grid, systems))
+    table = costs_of(grid, systems)
     assert [column.heading for column in table.columns] == ["system", "tokens/question"]
 
 
@@ -263,7 +256,7 @@ def test_more_systems_than_a_page_holds_have_no_matrix():
         systems = PaperSystems.of(
             summarize(Grid.of(scores, EvaluationPlan(systems=tuple(many[:count]), reference="s0")))
         )
-        assert (pairs_of(systems.summary) is not None) is expected, count
+        assert bool(pairs_of(systems.summary)) is expected, count
 
 
 @pytest.mark.parametrize(

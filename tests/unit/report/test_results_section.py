@@ -1,7 +1,6 @@
 """Results, comparisons and samples of an evaluation, to the letter where numbers are known by hand."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,10 +10,9 @@ from mada.evaluation.statistics import Comparison, Estimate
 from mada.evaluation.summary import BenchmarkPower, PowerNote, summarize
 from mada.report.document import Cell, Figure
 from mada.report.forms.markdown import markdown, table_markdown
-from mada.report.sections import accuracy, difference, uncertain_difference
+from mada.report.numbers import accuracy, difference, uncertain_difference
 from mada.report.sections.results import (
     comparisons_section,
-    headline_table,
     headline_tables,
     power_text,
     results_section,
@@ -40,22 +38,20 @@ BENCHMARKS = r"""
 """
 
 
-def test_the_table_as_markdown(scores, plan):
-    headline, benchmarks = headline_tables(summarize(Grid.of(scores, plan)))
-    assert table_markdown(headline).split("\n\n")[1] == HEADLINE.strip()
-    assert table_markdown(benchmarks).split("\n\n")[1] == BENCHMARKS.strip()
-    notes = " ".join(headline.notes)
-    for part in (
-        "2 seeds; ± is the standard error",
-        "arithmetic (2), algebra (2)",
-        "equal weight",
-        "above “one agent”",
-    ):
-        assert part in notes
+def headline(scores, plan):
+    return headline_tables(summarize(Grid.of(scores, plan)))[0]
 
 
-def replies(scores, plan) -> Any:
-    return results_section(Grid.of(scores, plan)).blocks[-1]
+def test_the_section(grid, tables_of):
+    section = results_section(grid)
+    assert [block.name for block in section.blocks if isinstance(block, Figure)] == ["tokens"]
+    tables = tables_of(section)
+    assert list(tables) == ["headline", "benchmarks", "replies"]
+    assert tables["headline"] == HEADLINE.strip()
+    assert tables["benchmarks"] == BENCHMARKS.strip()
+    notes = " ".join(section.tables[0].notes)
+    parts = ("2 seeds; ± is the standard error", "arithmetic (2), algebra (2)", "equal weight", "above “one agent”")
+    assert all(part in notes for part in parts)
 
 
 @pytest.mark.parametrize(("p", "stars"), [(None, ""), (0.05, ""), (0.0499, "*"), (0.0099, "**"), (0.0009, "***")])
@@ -65,53 +61,41 @@ def test_stars_stand_apart_from_the_difference(p, stars):
     assert uncertain_difference(comparison) == Cell("−5.2 ± 0.5", stars)
 
 
-def test_one_seed_has_no_error():
+def test_one_seed_has_no_spread_and_no_test(scores, plan):
     assert [accuracy(Estimate(0.801, error, 6)) for error in (0.024, None)] == ["80.1 ± 2.4", "80.1"]
     assert uncertain_difference(Comparison(0.02, None, None, None, None)) == Cell("+2.0")
-
-
-def test_replies_as_markdown(scores, plan):
-    half = [replace(one, truncated=1, tie=one.seed == 0) for one in scores]
-    lines = table_markdown(replies(half, plan)).splitlines()
-    assert lines[0] == "**Replies and votes, in percent**"
-    assert lines[2] == "| system | replies cut off | replies without an answer | tied votes |"
-    assert lines[-1] == "| 3 debate | 25.0 | 0.0 | 50.0 |"
-    unfit = [replace(one, unfit=2 if one.system == "debate" else 0) for one in half]
-    lines = table_markdown(replies(unfit, plan)).splitlines()
-    assert lines[2].endswith("| tied votes | replies never given: no room for the question |")
-    assert lines[-2:] == ["| 2 vote \\| of 4 | 25.0 | 0.0 | 50.0 | 0.0 |", "| 3 debate | 25.0 | 0.0 | 50.0 | 50.0 |"]
-
-
-def test_replies_that_a_server_failed_to_give_are_said_in_both_tables(scores, plan):
-    failed = [replace(one, failed=one.system == "debate") for one in scores]
-    assert "failed to give" in table_markdown(replies(failed, plan))
-    assert "counted as wrong: debate 25.00 %" in headline_table(summarize(Grid.of(failed, plan))).notes[-1]
-
-
-def test_the_section(grid, scores, plan):
-    headline, figure, benchmarks, last = results_section(grid).blocks
-    assert [headline, benchmarks] == headline_tables(summarize(Grid.of(scores, plan)))
-    assert figure == Figure("tokens", "Right verdicts against generated tokens per question")
-    assert last == replies(scores, plan)
-
-
-def test_with_one_seed_there_is_no_spread_and_no_test(scores, plan):
-    summary = summarize(Grid.of([one for one in scores if one.seed == 0], plan))
-    text = table_markdown(headline_table(summary))
+    text = table_markdown(headline([one for one in scores if one.seed == 0], plan))
     assert "| 3 debate | 50.0 | +25.0 | – | 62.5 | 4 | 1,200 | 200 | 25.0 | 25.0 |" in text
     assert "mean over 1 seed; one seed has no standard error" in text
 
 
+def test_replies_that_were_cut_off_unfit_or_failed(scores, plan, tables_of):
+    half = [replace(one, truncated=1, tie=one.seed == 0) for one in scores]
+    lines = tables_of(results_section(Grid.of(half, plan)))["replies"].splitlines()
+    assert lines[0] == "| system | replies cut off | replies without an answer | tied votes |"
+    assert lines[-1] == "| 3 debate | 25.0 | 0.0 | 50.0 |"
+    rare = [replace(one, unfit=2, failed=1) if one.system == "debate" else one for one in half]
+    lines = tables_of(results_section(Grid.of(rare, plan)))["replies"].splitlines()
+    assert lines[0].endswith(
+        "| replies never given: no room for the question | replies that the server failed to give |"
+    )
+    assert lines[-2:] == [
+        "| 2 vote \\| of 4 | 25.0 | 0.0 | 50.0 | 0.0 | 0.0 |",
+        "| 3 debate | 25.0 | 0.0 | 50.0 | 50.0 | 25.0 |",
+    ]
+    assert "counted as wrong: debate 25.00 %" in headline(rare, plan).notes[-1]
+
+
 def test_a_significant_difference_has_stars(scores, plan):
     worse = [replace(one, verdict_correct=False) if one.system == "single" else one for one in scores]
-    text = table_markdown(headline_table(summarize(Grid.of(worse, plan))))
-    assert "| 2 vote \\| of 4 | 50.00 ± 0.00 | +50.0 \\*\\*\\* | \\<0.001 |" in text
-    assert headline_table(summarize(Grid.of(worse, plan))).rows[1][2] == Cell("+50.0", "***")
+    table = headline(worse, plan)
+    assert "| 2 vote \\| of 4 | 50.00 ± 0.00 | +50.0 \\*\\*\\* | \\<0.001 |" in table_markdown(table)
+    assert table.rows[1][2] == Cell("+50.0", "***")
 
 
 def test_a_lone_system_differs_from_nothing(scores, plan):
     alone = EvaluationPlan(systems=(plan.systems[2],), reference="debate")
-    text = table_markdown(headline_table(summarize(Grid.of([one for one in scores if one.system == "debate"], alone))))
+    text = table_markdown(headline([one for one in scores if one.system == "debate"], alone))
     assert "| system | verdict | mean | calls | tokens, generated |" in text
     assert "Welch" not in text
 
@@ -119,31 +103,24 @@ def test_a_lone_system_differs_from_nothing(scores, plan):
 def test_matched_systems_are_explained_with_their_budget(scores, plan):
     single, vote, debate = plan.systems
     rival = vote.model_copy(update={"generators": ("g",), "matched_to": "debate"})
-    debate = debate.model_copy(update={"title": "long debate"})
-    plan = EvaluationPlan(systems=(single, rival, debate), reference="debate")
+    # A budget gives some questions more samples than others.
     scores = [
         replace(one, answers=(one.answers[0][:3],)) if one.system == "vote" and one.problem == "p" else one
         for one in scores
     ]
-    text = table_markdown(headline_table(summarize(Grid.of(scores, plan))))
-    assert text.endswith("\n\n“vote \\| of 4”: as many samples as the generated tokens of “long debate” allow.")
+    text = table_markdown(headline(scores, EvaluationPlan(systems=(single, rival, debate), reference="debate")))
+    assert text.endswith("\n\n“vote \\| of 4”: as many samples as the generated tokens of “debate” allow.")
     assert "| 62.50 ± 0.00 | 3.5 |" in text
-    hidden = [single.model_copy(update={"shown": False}), vote, debate, rival.model_copy(update={"name": "rival"})]
-    hidden[3] = hidden[3].model_copy(update={"matched_to": "single"})
-    scores += [replace(one, system="rival") for one in scores if one.system == "vote"]
-    text = table_markdown(
-        headline_table(summarize(Grid.of(scores, EvaluationPlan(systems=tuple(hidden), reference="debate"))))
-    )
-    assert text.endswith("as many samples as the generated tokens of “one agent” allow.")
-
-
-def test_a_match_by_cost_says_so_with_the_price_of_a_prompt_token(scores, plan):
-    single, vote, debate = plan.systems
-    rival = vote.model_copy(update={"generators": ("g",), "matched_to": "debate", "match": "cost"})
-    plan = EvaluationPlan(systems=(single, rival, debate), reference="debate", prompt_price=0.0625)
-    *_, budget, price = headline_table(summarize(Grid.of(scores, plan))).notes
+    by_cost = rival.model_copy(update={"match": "cost"})
+    costly = EvaluationPlan(systems=(single, by_cost, debate), reference="debate", prompt_price=0.0625)
+    *_, budget, price = headline(scores, costly).notes
     assert budget == "“vote | of 4”: as many samples as the cost of “debate” allows."
-    assert price == "cost: generated tokens, and prompt tokens at 0.0625 of a generated one."  # measured, or given
+    assert price == "cost: generated tokens, and prompt tokens at 0.0625 of a generated one."
+    # The other system need not be shown.
+    hidden = single.model_copy(update={"shown": False})
+    rival = rival.model_copy(update={"matched_to": "single"})
+    text = table_markdown(headline(scores, EvaluationPlan(systems=(hidden, rival, debate), reference="debate")))
+    assert text.endswith("as many samples as the generated tokens of “one agent” allow.")
 
 
 def test_a_single_benchmark_has_no_table_of_its_own(scores, plan):

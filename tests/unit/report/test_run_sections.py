@@ -15,8 +15,8 @@ from mada.evaluation.summary import summarize
 from mada.report.document import Listing
 from mada.report.forms.html import html_section
 from mada.report.forms.markdown import markdown
-from mada.report.paper.costs import base_of, costs_table, system_costs_of
-from mada.report.paper.layout import PaperSystems
+from mada.report.paper.costs import base_of, costs_of
+from mada.report.paper.shading import PaperSystems
 from mada.report.publishing import report_markdown
 from mada.report.reading import Source
 from mada.report.sections.run import cost_lines, costs_section, recipe_section
@@ -54,7 +54,7 @@ COSTS += r"""as if it had sampled alone: systems share samples and batches, so n
 @pytest.fixture
 def costs_text(source_of):
     def text(grid, efforts=(), price_per_hour=None):
-        section = costs_section(source_of(grid, efforts, price_per_hour))
+        section = costs_section(source_of(grid, efforts, price_per_hour=price_per_hour))
         assert section is not None
         return markdown(section)
 
@@ -97,7 +97,7 @@ def test_gain_per_parameter_is_over_the_untrained_system_of_the_same_shape(score
     copies = [replace(one, system=trained[one.system]) for one in scores if one.system in trained]
     grid = Grid.of([*scores, *copies], EvaluationPlan(systems=systems, reference="mada"))
     assert [base_of(grid, one) for one in systems] == [systems[0], systems[0], systems[2], systems[2], systems[0]]
-    table = costs_table(system_costs_of(grid, PaperSystems.of(summarize(grid))))
+    table = costs_of(grid, PaperSystems.of(summarize(grid)))
     gains = {row[0].text: row[2].text for row in table.rows}
     # Means of 62.5 against 37.5 % for ten thousand million parameters; the others are copies of their bases.
     assert gains == {"one agent": "–", "vote | of 4": "+25", "debate": "–", "MADA": "+0", "tuned": "+0"}

@@ -9,20 +9,15 @@ import pytest
 from mada.evaluation.statistics import Comparison, Estimate
 from mada.report.document import Shade
 from mada.report.paper.accuracy import (
-    Comparisons,
-    Pairs,
-    ResultRow,
-    Results,
-    SingleAgents,
+    Measured,
     ablations_table,
-    differences_table,
-    p_table,
+    pairs_tables,
     results_table,
     significance_table,
     single_agents_table,
 )
-from mada.report.paper.costs import CostRow, SystemCosts, costs_table
-from mada.report.paper.layout import BY_STARS, Compared, by_difference, by_sign, by_size, largest_significant
+from mada.report.paper.costs import CostRow, costs_table
+from mada.report.paper.shading import BY_STARS, by_difference, by_sign, by_size, largest_significant
 
 PAPER = json.loads((Path(__file__).parents[2] / "fixtures" / "paper" / "tables.json").read_text(encoding="utf-8"))
 SEEDS = 10
@@ -59,7 +54,7 @@ def comparison_of(row):
 
 
 def compared(row, title):
-    return Compared(row[title], estimate_of(row["accuracy"]), comparison_of(row))
+    return Measured(row[title], estimate_of(row["accuracy"]), comparison_of(row))
 
 
 def shades(table):
@@ -104,10 +99,10 @@ ROUNDING_SHADES = {("Open-RS2", "AIME 2025"), ("MADA", "Minerva-Math")}
 @pytest.fixture
 def table_1():
     rows = [
-        ResultRow(row["model"], tuple(estimate_of(row[name]) for name in BENCHMARKS), estimate_of(row["Average"]))
+        Measured(row["model"], estimate_of(row["Average"]), None, tuple(estimate_of(row[name]) for name in BENCHMARKS))
         for row in PAPER["accuracy"]
     ]
-    return results_table(Results(BENCHMARKS, grouped(rows), rows[0]))
+    return results_table(BENCHMARKS, grouped(rows), base=rows[0])
 
 
 def test_table_1_has_the_papers_shades(table_1):
@@ -135,8 +130,7 @@ def test_table_1_has_the_papers_numbers_and_groups(table_1):
 
 def test_table_2_is_the_papers():
     rivals = [compared(row, "model") for row in PAPER["significance"]]
-    mada = Compared("MADA", estimate_of("41.9(0.3)"), None)
-    table = significance_table(Comparisons(mada, (tuple(rivals),), benchmarks=5))
+    table = significance_table(Measured("MADA", estimate_of("41.9(0.3)")), [rivals], benchmarks=5)
     expected = published("""DeepSeek-R1 | g80 g80 . .
 STILL-3 | r52 r52 . .
 DeepScaleR | r96 r96 . .
@@ -174,7 +168,7 @@ def test_table_3_has_the_papers_shades_but_for_one_slip():
         )
         for row in PAPER["costs"]
     ]
-    table = costs_table(SystemCosts(grouped(rows), rows[0], seeds=SEEDS))
+    table = costs_table(grouped(rows), base=rows[0], seeds=SEEDS)
     expected = published("""DeepSeek-R1 | . . y56 . .
 STILL-3 | y100 g10 y13 r63 .
 DeepScaleR | y100 g14 y0 r100 .
@@ -195,9 +189,8 @@ MADA | y6 g92 y99 g69 .""")
 
 
 def test_table_4_is_the_papers():
-    settings = tuple((compared(row, "setting"),) for row in PAPER["ablations"])
-    main = Compared("MADA", estimate_of("41.9(0.3)"), None)
-    table = ablations_table(Comparisons(main, settings, benchmarks=5))
+    settings = [[compared(row, "setting")] for row in PAPER["ablations"]]
+    table = ablations_table(Measured("MADA", estimate_of("41.9(0.3)")), settings, benchmarks=5)
     assert shades(table) == published("""MADA | . . . .
 1 round | r100 r100 . .
 3 rounds | g27 g27 . .
@@ -212,7 +205,7 @@ No counterfactual | . . . .""")
 def test_table_5_has_the_papers_shades_within_rounding_but_for_two_slips():
     slips = {"DeepScaleR-LoRA", "STILL-3-LoRA"}
     rows = [compared(row, "model") for row in PAPER["single_agent"] if row["model"] not in slips]
-    table = single_agents_table(SingleAgents((tuple(rows),), rows[0], benchmarks=5))
+    table = single_agents_table([rows], base=rows[0], benchmarks=5)
     expected = published("""DeepSeek-R1 | . y6 . .
 STILL-3 | g100 y0 . .
 DeepScaleR | g94 y89 . .
@@ -233,7 +226,7 @@ MADA | . y100 . .""")
     # Slips of the paper: −3.6 is the smallest drop, and has 25 where −3.7 has 0; and −5.0 has 96, though not even 5.05
     # on a range from 3.65 to 5.15 would have more than 93.
     whole = [compared(row, "model") for row in PAPER["single_agent"]]
-    corrected = shades(single_agents_table(SingleAgents((tuple(whole),), whole[0], benchmarks=5)))
+    corrected = shades(single_agents_table([whole], base=whole[0], benchmarks=5))
     assert corrected["DeepScaleR-LoRA"] == ". y0 . ."
     assert corrected["STILL-3-LoRA"] == corrected["DeepScaleR"].replace("g94", ".") == ". y88 . ."
 
@@ -247,11 +240,11 @@ def all_pairs():
             if i != j:
                 both = estimate_of(differences[i][j])
                 comparisons[i, j] = Comparison(both.mean, both.standard_error, None, None, p_of(p[i][j]))
-    return Pairs(tuple(models), comparisons, seeds=SEEDS, benchmarks=5)
+    return pairs_tables(models, comparisons, seeds=SEEDS, benchmarks=5)
 
 
 def test_the_matrix_of_differences_is_the_papers(all_pairs):
-    table = differences_table(all_pairs)
+    table, _ = all_pairs
     assert shades(table) == published("""1 DeepSeek-R1 | . r67 r90 . . . . r29 . r41
 2 STILL-3 | g67 . r22 g55 g78 g55 g67 g37 g53 g27
 3 DeepScaleR | g90 g22 . g80 g100 g80 g92 g61 g78 g49
@@ -267,8 +260,7 @@ def test_the_matrix_of_differences_is_the_papers(all_pairs):
 
 
 def test_the_matrix_of_p_is_the_papers(all_pairs):
-    table = p_table(all_pairs)
-    assert table
+    _, table = all_pairs
     assert shades(table) == published("""1 DeepSeek-R1 | . y100 y100 . . . . y33 . y100
 2 STILL-3 | y100 . y33 y100 y100 y100 y100 y67 y100 y33
 3 DeepScaleR | y100 y33 . y100 y100 y100 y100 y100 y100 y100
@@ -285,7 +277,7 @@ def test_the_matrix_of_p_is_the_papers(all_pairs):
 def test_systems_of_one_title_keep_their_own_shades():
     """Titles are for people: two systems may have the same."""
     rows = [compared({**row, "model": "same"}, "model") for row in PAPER["single_agent"][:3]]
-    table = single_agents_table(SingleAgents((tuple(rows),), rows[0], benchmarks=5))
+    table = single_agents_table([rows], base=rows[0], benchmarks=5)
     assert [row[1].shade.intensity if row[1].shade else None for row in table.rows] == [None, 100, 94]
 
 

@@ -1,17 +1,16 @@
 """What rounds after the first change: the flow of votes, and critics by how many generators were right."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
 
-from mada.evaluation.transitions import DebateTransitions, Transitions
+from mada.evaluation.transitions import DebateTransitions
 from mada.report.figures.drawing import (
     BLACK,
     BLUE,
@@ -23,13 +22,14 @@ from mada.report.figures.drawing import (
     VERMILLION,
     WHITE,
     WRONG,
+    Drawn,
     panels,
     percent_axis,
     tooltip,
     wrapped,
 )
 from mada.report.numbers import numbered_titles, share_text
-from mada.report.reading import Source, run_title, shown_debates
+from mada.report.reading import Source, evaluated, shown_debates
 
 GAP = 0.07
 """Between the right block and the wrong one, as a share of all questions."""
@@ -37,106 +37,89 @@ BLOCK_WIDTH = 0.36
 """A block's width, where rounds are 1 apart."""
 LOWEST_LABELLED = 0.05
 """Lower blocks have no room for their number."""
-UNCHANGED, CHANGED = 0.22, 0.7
-"""Opacity of bands: what changed stands out."""
 MOST_TICKS = 6
 """So many numbers of generators fit below a panel."""
+OUTLINE: dict[str, Any] = {"edgecolor": BLACK, "linewidth": 0.4}
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """How the votes of one system's debates pass from round to round."""
+class ShownDebate:
+    """A system that debates, with the transitions of its debates."""
 
     run: str
     title: str
-    steps: tuple[Transitions, ...]
+    transitions: DebateTransitions
 
 
-@dataclass(frozen=True)
-class FlowFigure:
-    """The flow of votes of all debates."""
+def flow_figure(sources: Sequence[Source]) -> Drawn | None:
+    """Draw in a panel per debate how votes pass from round to round; None where nobody debated.
 
-    name: ClassVar = "flow"
-    flows: tuple[Flow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RightCount:
-    """Debates whose first round had so many right generators; accuracies are of the last round, None without any."""
-
-    right: int
-    debates: int
-    share: float
-    accuracy: float | None
-    vote: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class RightCounts:
-    """One system's debates by how many generators were right."""
-
-    run: str
-    title: str
-    generators: int
-    counts: tuple[RightCount, ...]
-
-
-@dataclass(frozen=True)
-class CriticsFigure:
-    """Accuracy of critics by how many generators were right: whether they add anything or only repeat."""
-
-    name: ClassVar = "critics"
-    systems: tuple[RightCounts, ...]
-
-
-def flow_figure(sources: Sequence[Source]) -> FlowFigure | None:
-    """Return the flow of votes of every shown debate; None where nobody debated."""
-    flows = tuple(Flow(run, title, transitions.votes) for run, title, transitions in _debates(sources))
-    return FlowFigure(flows) if flows else None
-
-
-def critics_figure(sources: Sequence[Source]) -> CriticsFigure | None:
-    """Return every shown debate by its number of right generators; None where nobody debated."""
-    systems: list[RightCounts] = []
-    for run, title, transitions in _debates(sources):
-        counts = tuple(
-            RightCount(right, one.count, one.share, one.accuracy, one.vote)
-            for right, one in enumerate(transitions.by_right)
-        )
-        systems.append(RightCounts(run, title, len(counts) - 1, counts))
-    return CriticsFigure(tuple(systems)) if systems else None
-
-
-def _debates(sources: Sequence[Source]) -> Iterator[tuple[str, str, DebateTransitions]]:
-    """Yield run, title and transitions of all shown debates."""
-    titles = numbered_titles(source.grid.plan for source in sources if source.grid)
-    for source, grid in ((source, source.grid) for source in sources if source.grid):
-        for system, transitions in shown_debates(grid):
-            yield run_title(source, sources), titles[system.name], transitions
-
-
-def draw_flow(data: FlowFigure) -> Figure:
-    """Draw each debate in a panel: per round a block of right votes above one of wrong ones, and bands between."""
-    most = max(len(flow.steps) for flow in data.flows)
-    figure, all_axes = panels(len(data.flows), most_per_row=4 if most <= 2 else 2, height=2.1, in_column=2)
-    for axes, flow in zip(all_axes, data.flows, strict=True):
-        _draw_flow(axes, flow)
+    A round is a block of right votes above one of wrong ones, with bands between.
+    """
+    debates = _debates(sources)
+    if not debates:
+        return None
+    most = max(len(one.transitions.votes) for one in debates)
+    figure, all_axes = panels(len(debates), most_per_row=4 if most <= 2 else 2, height=2.1, in_column=2)
+    for axes, one in zip(all_axes, debates, strict=True):
+        _draw_flow(axes, one)
     handles = [
-        Patch(facecolor=colour, edgecolor=BLACK, linewidth=0.4, label=f"vote {name} (% of questions)")
+        Patch(facecolor=colour, label=f"vote {name} (% of questions)", **OUTLINE)
         for colour, name in ((RIGHT, "right"), (WRONG, "wrong"))
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=2, columnspacing=1.2, handletextpad=0.5)
-    return figure
+    flows = [{"run": one.run, "title": one.title, **asdict(step)} for one in debates for step in one.transitions.votes]
+    return Drawn(figure, {"flows": flows})
 
 
-def _draw_flow(axes: Axes, flow: Flow) -> None:
+def critics_figure(sources: Sequence[Source]) -> Drawn | None:
+    """Draw in a panel per debate how right critics are by the number of right generators; None where nobody debated.
+
+    Above the dotted line critics add to what the generators knew, below they lose.
+    """
+    debates = _debates(sources)
+    if not debates:
+        return None
+    label = "Right in the last round (%)"
+    figure, all_axes = panels(len(debates), most_per_row=4, height=2.3, in_column=2, label=label)
+    for axes, one in zip(all_axes, debates, strict=True):
+        _draw_critics(axes, one)
+    figure.supxlabel("Right generators in round 1 (below: % of debates)", size=8)
+    handles = [
+        Line2D([], [], color=BLUE, marker="o", label="critics' answers"),
+        Line2D([], [], color=VERMILLION, marker="s", markerfacecolor=WHITE, linestyle="--", label="their vote"),
+        Line2D([], [], color=BLACK, linestyle=":", linewidth=0.9, label="generators' answers"),
+        Patch(facecolor=LIGHT_GRAY, edgecolor=GRAY, linewidth=0.4, label="% of debates"),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2 if len(debates) <= 2 else 4)
+    systems = [
+        {"run": one.run, "title": one.title, "generators": len(one.transitions.by_right) - 1, "right": right}
+        | {"debates": kind.count, "share": kind.share, "accuracy": kind.accuracy, "vote": kind.vote}
+        for one in debates
+        for right, kind in enumerate(one.transitions.by_right)
+    ]
+    return Drawn(figure, {"systems": systems})
+
+
+def _debates(sources: Sequence[Source]) -> list[ShownDebate]:
+    grids = evaluated(sources)
+    titles = numbered_titles(grid.plan for _, grid in grids)
+    return [
+        ShownDebate(run, titles[system.name], transitions)
+        for run, grid in grids
+        for system, transitions in shown_debates(grid)
+    ]
+
+
+def _draw_flow(axes: Axes, debate: ShownDebate) -> None:
+    steps = debate.transitions.votes
     # Right votes are on top, so that bands of unchanged votes are straight and those of changed ones cross.
-    right = [step.right_to_right + step.right_to_wrong for step in flow.steps[:1]]
-    right += [step.right_to_right + step.wrong_to_right for step in flow.steps]
+    right = [step.right_to_right + step.right_to_wrong for step in steps[:1]]
+    right += [step.right_to_right + step.wrong_to_right for step in steps]
     for round_, share in enumerate(right):
         _draw_block(axes, round_, bottom=1 - share + GAP, share=share, colour=RIGHT)
         _draw_block(axes, round_, bottom=0.0, share=1 - share, colour=WRONG)
-    for round_, step in enumerate(flow.steps):
+    for round_, step in enumerate(steps):
         top, before, after = 1 + GAP, 1 - right[round_], 1 - right[round_ + 1]
         bands = (
             (step.right_to_right, top, top, RIGHT, False),
@@ -146,8 +129,8 @@ def _draw_flow(axes: Axes, flow: Flow) -> None:
         )
         for share, first, last, colour, is_changed in bands:
             _draw_band(axes, round_, (first, last), share, colour=colour, is_changed=is_changed)
-    _set_title(axes, flow.run, flow.title)
-    axes.set_xlim(-BLOCK_WIDTH / 2 - 0.04, len(flow.steps) + BLOCK_WIDTH / 2 + 0.04)
+    _set_title(axes, debate)
+    axes.set_xlim(-BLOCK_WIDTH / 2 - 0.04, len(steps) + BLOCK_WIDTH / 2 + 0.04)
     axes.set_ylim(-0.01, 1 + GAP + 0.01)
     axes.set_xticks(range(len(right)), [f"round {number}" for number in range(1, len(right) + 1)])
     axes.tick_params(length=0)
@@ -159,9 +142,7 @@ def _draw_flow(axes: Axes, flow: Flow) -> None:
 def _draw_block(axes: Axes, round_: int, *, bottom: float, share: float, colour: str) -> None:
     if share > 0:
         corner = (round_ - BLOCK_WIDTH / 2, bottom)
-        axes.add_patch(
-            Rectangle(corner, BLOCK_WIDTH, share, facecolor=colour, edgecolor=BLACK, linewidth=0.4, zorder=3)
-        )
+        axes.add_patch(Rectangle(corner, BLOCK_WIDTH, share, facecolor=colour, zorder=3, **OUTLINE))
     if share >= LOWEST_LABELLED:
         _write_share(axes, round_, bottom + share / 2, share, size=SMALL, colour=WHITE)
 
@@ -186,7 +167,7 @@ def _draw_band(
     band = PathPatch(
         Path(corners, [Path.MOVETO, *curve, Path.LINETO, *curve, Path.CLOSEPOLY]),
         facecolor=colour,
-        alpha=CHANGED if is_changed else UNCHANGED,
+        alpha=0.7 if is_changed else 0.22,  # what changed stands out
         edgecolor=GRAY if is_changed else "none",
         linewidth=0.3,
         zorder=2 if is_changed else 1,
@@ -205,41 +186,25 @@ def _write_share(axes: Axes, x: float, y: float, share: float, *, size: float, c
     return axes.text(x, y, share_text(share), size=size, color=colour, ha="center", va="center", zorder=4)
 
 
-def _set_title(axes: Axes, run: str, title: str) -> None:
-    axes.set_title(wrapped(f"{run}: {title}" if run else title, 28), linespacing=1.0)
+def _set_title(axes: Axes, debate: ShownDebate) -> None:
+    axes.set_title(wrapped(f"{debate.run}: {debate.title}" if debate.run else debate.title, 28), linespacing=1.0)
 
 
-def draw_critics(data: CriticsFigure) -> Figure:
-    """Draw each debate in a panel: above the dotted line critics add to what the generators knew, below they lose."""
-    figure, all_axes = panels(
-        len(data.systems), most_per_row=4, height=2.3, in_column=2, label="Right in the last round (%)"
-    )
-    for axes, system in zip(all_axes, data.systems, strict=True):
-        _draw_critics(axes, system)
-    figure.supxlabel("Right generators in round 1 (below: % of debates)", size=8)
-    handles = [
-        Line2D([], [], color=BLUE, marker="o", label="critics' answers"),
-        Line2D([], [], color=VERMILLION, marker="s", markerfacecolor=WHITE, linestyle="--", label="their vote"),
-        Line2D([], [], color=BLACK, linestyle=":", linewidth=0.9, label="generators' answers"),
-        Patch(facecolor=LIGHT_GRAY, edgecolor=GRAY, linewidth=0.4, label="% of debates"),
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=2 if len(data.systems) <= 2 else 4)
-    return figure
-
-
-def _draw_critics(axes: Axes, system: RightCounts) -> None:
-    counts = [one for one in system.counts if one.debates]
+def _draw_critics(axes: Axes, debate: ShownDebate) -> None:
+    kinds = list(enumerate(debate.transitions.by_right))
+    generators = len(kinds) - 1
+    counted = [(right, one) for right, one in kinds if one.count]
+    xs = [right for right, _ in counted]
     bars: dict[str, Any] = {"color": LIGHT_GRAY, "edgecolor": GRAY, "linewidth": 0.4}
-    axes.bar([one.right for one in counts], [one.share for one in counts], width=0.6, zorder=1, **bars)
-    axes.plot([0, system.generators], [0, 1], color=BLACK, linestyle=":", linewidth=0.9, zorder=2)
-    known = [one for one in counts if one.accuracy is not None and one.vote is not None]
-    xs = [one.right for one in known]
-    axes.plot(xs, [one.vote or 0.0 for one in known], "s--", color=VERMILLION, markerfacecolor=WHITE, zorder=3)
-    axes.plot(xs, [one.accuracy or 0.0 for one in known], "o-", color=BLUE, zorder=4)
-    _set_title(axes, system.run, system.title)
+    axes.bar(xs, [one.share for _, one in counted], width=0.6, zorder=1, **bars)
+    axes.plot([0, generators], [0, 1], color=BLACK, linestyle=":", linewidth=0.9, zorder=2)
+    votes, accuracies = [one.vote or 0.0 for _, one in counted], [one.accuracy or 0.0 for _, one in counted]
+    axes.plot(xs, votes, "s--", color=VERMILLION, markerfacecolor=WHITE, zorder=3)
+    axes.plot(xs, accuracies, "o-", color=BLUE, zorder=4)
+    _set_title(axes, debate)
     axes.set_ylim(0, 1.04)
-    axes.set_xlim(-0.5, system.generators + 0.5)
-    ticked = system.counts[:: 1 + system.generators // MOST_TICKS]
-    axes.set_xticks([one.right for one in ticked], [f"{one.right}\n({100 * one.share:.0f})" for one in ticked])
+    axes.set_xlim(-0.5, generators + 0.5)
+    ticked = kinds[:: 1 + generators // MOST_TICKS]
+    axes.set_xticks([right for right, _ in ticked], [f"{right}\n({100 * one.share:.0f})" for right, one in ticked])
     axes.grid(visible=False, axis="x")
     percent_axis(axes)

@@ -5,25 +5,12 @@ figure is an SVG element with its values in a fold.
 """
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
 
-from mada.report.document import (
-    Block,
-    Cell,
-    Code,
-    Column,
-    Figure,
-    Heading,
-    Listing,
-    Paragraph,
-    Row,
-    Section,
-    Strong,
-    Table,
-)
+from mada.report.document import Block, Cell, Code, Column, Figure, Heading, Listing, Paragraph, Section, Strong, Table
 from mada.text import printable, sanitize
 
 
@@ -35,28 +22,53 @@ class Drawing:
     tables: Sequence[Table] = ()
 
 
-def html_section(section: Section, *, figures: Mapping[str, Drawing] = MappingProxyType({})) -> str:
+NO_FIGURES: Mapping[str, Drawing] = MappingProxyType({})
+
+
+def html_section(section: Section, *, figures: Mapping[str, Drawing] = NO_FIGURES) -> str:
     """Return a section as an element; of its figures those are there that have been drawn."""
-    blocks = (_block(block, figures=figures) for block in section.blocks)
-    inner = "\n".join([f"<h2>{_text(section.title)}</h2>", *(block for block in blocks if block)])
-    return f'<section id="{_text(section.name)}">\n{inner}\n</section>'
+    blocks = filter(None, (_block(block, figures=figures) for block in section.blocks))
+    inner = "\n".join([f"<h2>{html_text(section.title)}</h2>", *blocks])
+    return f'<section id="{html_text(section.name)}">\n{inner}\n</section>'
 
 
 def html_table(table: Table) -> str:
     """Return a table with its caption in a region that scrolls by itself, and its notes below."""
-    title = _text(table.title)
-    groups = ([f"<tr>{''.join(_cells(row, table.columns))}</tr>" for row in group] for group in table.groups)
-    bodies = "\n".join("\n".join(["<tbody>", *rows, "</tbody>"]) for rows in groups)
-    notes = "".join(f'\n<p class="note">{_text(note)}</p>' for note in table.notes)
-    return (
-        f'<div class="table scroll" id="table-{_text(table.name)}" role="region" tabindex="0" aria-label="{title}">\n'
-        f"<table>\n<caption>{title}</caption>\n{_head(table.columns)}\n{bodies}\n</table>\n</div>{notes}"
-    )
+    title = html_text(table.title)
+    lines = [
+        f'<div class="table scroll" id="table-{html_text(table.name)}" role="region" tabindex="0" aria-label="{title}">'
+    ]
+    lines += ["<table>", f"<caption>{title}</caption>", "<thead>", *_headings(table.columns), "</thead>"]
+    for group in table.groups:
+        lines.append("<tbody>")
+        for first, *others in group:
+            cells = [_cell(table.columns[0], first, tag="th", scope="row")]
+            cells += [_cell(column, cell) for column, cell in zip(table.columns[1:], others, strict=True)]
+            lines.append(f"<tr>{''.join(cells)}</tr>")
+        lines.append("</tbody>")
+    notes = [f'<p class="note">{html_text(note)}</p>' for note in table.notes]
+    return "\n".join([*lines, "</table>", "</div>", *notes])
 
 
 def html_paragraph(paragraph: Paragraph) -> str:
     """Return a paragraph, names and strong words marked as such."""
-    return f"<p>{''.join(_spans(paragraph))}</p>"
+    return f"<p>{''.join(map(_span, paragraph.spans))}</p>"
+
+
+def html_figure(figure: Figure, drawing: Drawing) -> str:
+    """Return a figure with its caption, in a region that scrolls by itself, and its values in a fold."""
+    name, title = html_text(figure.name), html_text(figure.title)
+    values = "\n".join(map(html_table, drawing.tables))
+    fold = f"\n<details>\n<summary>Values</summary>\n{values}\n</details>" if values else ""
+    return (
+        f'<figure class="chart" id="figure-{name}">\n<figcaption>{title}</figcaption>\n'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{title}">{drawing.svg}</div>{fold}\n</figure>'
+    )
+
+
+def html_text(text: str) -> str:
+    """Return text for one line of a page, with every character standing for itself."""
+    return html.escape(printable(text))
 
 
 def _block(block: Block, *, figures: Mapping[str, Drawing]) -> str:
@@ -66,78 +78,47 @@ def _block(block: Block, *, figures: Mapping[str, Drawing]) -> str:
         case Table():
             return html_table(block)
         case Heading():
-            level = block.level + 2
-            return f"<h{level}>{_text(block.text)}</h{level}>"
+            return f"<h{block.level + 2}>{html_text(block.text)}</h{block.level + 2}>"
         case Listing():
             lines = f'<pre dir="auto">{html.escape(sanitize(block.text).strip(chr(10)))}</pre>'
             if not block.summary:
                 return lines
-            return f"<details>\n<summary>{_text(block.summary)}</summary>\n{lines}\n</details>"
+            return f"<details>\n<summary>{html_text(block.summary)}</summary>\n{lines}\n</details>"
         case Figure():
             return html_figure(block, figures[block.name]) if block.name in figures else ""
 
 
-def html_figure(figure: Figure, drawing: Drawing) -> str:
-    """Return a figure with its caption, in a region that scrolls by itself, and its values in a fold."""
-    name, title = _text(figure.name), _text(figure.title)
-    values = "\n".join(map(html_table, drawing.tables))
-    fold = f"\n<details>\n<summary>Values</summary>\n{values}\n</details>" if values else ""
-    return (
-        f'<figure class="chart" id="figure-{name}">\n<figcaption>{title}</figcaption>\n'
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{title}">{drawing.svg}</div>{fold}\n</figure>'
-    )
+def _span(span: str | Code | Strong) -> str:
+    match span:
+        case Code():
+            return f"<code>{html_text(span.text) or '(empty)'}</code>"
+        case Strong():
+            return f"<strong>{html_text(span.text)}</strong>"
+        case str():
+            # Spaces at the ends part the spans; the browser makes one of several.
+            return html.escape(sanitize(span))
 
 
-def _spans(paragraph: Paragraph) -> Iterator[str]:
-    for span in paragraph.spans:
-        match span:
-            case Code():
-                yield f"<code>{_text(span.text) or '(empty)'}</code>"
-            case Strong():
-                yield f"<strong>{_text(span.text)}</strong>"
-            case str():
-                # Spaces at the ends part the spans; the browser makes one of several.
-                yield html.escape(sanitize(span))
-
-
-def _head(columns: Sequence[Column]) -> str:
+def _headings(columns: Sequence[Column]) -> list[str]:
     """Return one row of headings, or two where columns have groups; a heading without a group is as high as both."""
-    if not any(column.group for column in columns):
-        return f"<thead>\n<tr>{''.join(_heading(column) for column in columns)}</tr>\n</thead>"
-    upper: list[str] = []
-    lower: list[str] = []
+    span = ' rowspan="2"' if any(column.group for column in columns) else ""
+    upper = lower = ""
     for group, members in groupby(columns, key=lambda column: column.group):
-        grouped = list(members)
+        cells = [_cell(one, Cell(one.heading), tag="th", scope="col", span="" if group else span) for one in members]
         if group:
-            upper.append(f'<th scope="colgroup" colspan="{len(grouped)}">{_text(group)}</th>')
-            lower += [_heading(column) for column in grouped]
+            upper += f'<th scope="colgroup" colspan="{len(cells)}">{html_text(group)}</th>'
+            lower += "".join(cells)
         else:
-            upper += [_heading(column, height=2) for column in grouped]
-    return f"<thead>\n<tr>{''.join(upper)}</tr>\n<tr>{''.join(lower)}</tr>\n</thead>"
+            upper += "".join(cells)
+    return [f"<tr>{upper}</tr>", f"<tr>{lower}</tr>"] if span else [f"<tr>{upper}</tr>"]
 
 
-def _heading(column: Column, *, height: int = 1) -> str:
-    span = f' rowspan="{height}"' if height > 1 else ""
-    return f'<th scope="col"{_class(column)}{span}>{_text(column.heading)}</th>'
-
-
-def _cells(row: Row, columns: Sequence[Column]) -> Iterator[str]:
-    for index, (cell, column) in enumerate(zip(row, columns, strict=True)):
-        tag, scope = ("td", "") if index else ("th", ' scope="row"')
-        yield f"<{tag}{scope}{_class(column, cell)}>{_cell(cell)}</{tag}>"
-
-
-def _cell(cell: Cell) -> str:
-    return _text(cell.text) + (f"<sup>{_text(cell.stars)}</sup>" if cell.stars else "")
-
-
-def _class(column: Column, cell: Cell | None = None) -> str:
-    names = ["number"] if column.kind == "number" else []
-    shade = cell.shade if cell else None
-    if shade is None:
-        return f' class="{names[0]}"' if names else ""
-    return f' class="{" ".join([*names, "shade", shade.colour])}" style="--intensity: {shade.intensity}%"'
-
-
-def _text(text: str) -> str:
-    return html.escape(printable(text))
+def _cell(column: Column, cell: Cell, *, tag: str = "td", scope: str = "", span: str = "") -> str:
+    names, style = ["number"] if column.kind == "number" else [], ""
+    if cell.shade is not None:
+        names += ["shade", cell.shade.colour]
+        style = f' style="--intensity: {cell.shade.intensity}%"'
+    scoped = f' scope="{scope}"' if scope else ""
+    kind = f' class="{" ".join(names)}"' if names else ""
+    stars = f"<sup>{html_text(cell.stars)}</sup>" if cell.stars else ""
+    return f"<{tag}{scoped}{kind}{style}{span}>{html_text(cell.text)}{stars}</{tag}>"

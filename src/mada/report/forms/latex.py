@@ -10,10 +10,9 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Self
 
-from mada.report.document import Cell, Column, Row, Table
-from mada.text import printable
+from mada.report.document import Cell, Column, Table
+from mada.text import printable, shortened
 
 PREAMBLE = r"""\usepackage{booktabs}
 \usepackage{graphicx}
@@ -47,8 +46,13 @@ _NUMBER = re.compile(
 
 def latex(table: Table) -> str:
     """Return a table as a `table` environment, which compiles wherever `PREAMBLE` was pasted."""
-    columns = [_TexColumn.of(table, index) for index in range(len(table.columns))]
-    tabular = _tabular(table, columns)
+    columns = [_tex_column(one, [row[index] for row in table.rows]) for index, one in enumerate(table.columns)]
+    rows = zip(*(one.cells for one in columns), strict=True)
+    tabular = [rf"\begin{{tabular}}{{{' '.join(one.specification for one in columns)}}}", r"\toprule"]
+    tabular += [*_group_headings(columns), _row(one.heading for one in columns)]
+    for group in table.groups:
+        tabular += [r"\midrule", *(_row(next(rows)) for _ in group)]
+    tabular += [r"\bottomrule", r"\end{tabular}"]
     if _is_wide(table):
         # A table narrower than the page is not enlarged.
         fitting = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
@@ -79,80 +83,57 @@ def latex_document(tables: Iterable[Table]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _TexColumn:
-    """How a column is set: its specification, and whether siunitx parses it and it has stars."""
+    """A column as it is written; one with stars is two of LaTeX's."""
 
-    column: Column
+    group: str
+    width: int
     specification: str
-    is_parsed: bool
-    has_stars: bool
+    heading: str
+    cells: list[str]
 
-    @classmethod
-    def of(cls, table: Table, index: int) -> Self:
-        column = table.columns[index]
-        cells = [row[index] for row in table.rows]
-        has_stars = any(cell.stars for cell in cells)
-        numbers = [found for cell in cells if (found := _number(cell))]
-        is_parsed = column.kind == "number" and bool(numbers) and not _is_mixed(numbers)
-        how = f"S[table-format={_table_format(numbers)}]" if is_parsed else "l" if column.kind == "text" else "r"
-        return cls(column, f"{how}@{{}}l" if has_stars else how, is_parsed, has_stars)
 
-    @property
-    def width(self) -> int:
-        return 2 if self.has_stars else 1
-
-    def heading(self) -> str:
-        text = _short(self.column.heading)
-        if self.has_stars:
-            return rf"\multicolumn{{2}}{{{'l' if self.column.kind == 'text' else 'c'}}}{{{text}}}"
-        return f"{{{text}}}" if self.is_parsed else text
-
-    def cell(self, cell: Cell) -> str:
-        if self.column.kind == "number" and (number := _number(cell)):
-            plain = _plain(number)
-            text = plain if self.is_parsed else rf"\num{{{plain}}}"
+def _tex_column(column: Column, cells: Sequence[Cell]) -> _TexColumn:
+    width = 2 if any(cell.stars for cell in cells) else 1
+    numbers = [found for cell in cells if (found := _number(cell))] if column.kind == "number" else []
+    # Where only some numbers have powers of ten, as settings do, they cannot be aligned.
+    is_parsed = bool(numbers) and len({bool(number["exponent"]) for number in numbers if number[0] != "0"}) < 2
+    specification = f"S[table-format={_table_format(numbers)}]" if is_parsed else "l" if column.kind == "text" else "r"
+    heading = f"{{{_short(column.heading)}}}" if is_parsed else _short(column.heading)
+    if width == 2:
+        heading = rf"\multicolumn{{2}}{{{'l' if column.kind == 'text' else 'c'}}}{{{_short(column.heading)}}}"
+        specification += "@{}l"
+    written: list[str] = []
+    for cell in cells:
+        if column.kind == "number" and (number := _number(cell)):
+            text = _plain(number) if is_parsed else rf"\num{{{_plain(number)}}}"
         else:
-            text = f"{{{_short(cell.text)}}}" if self.is_parsed else _short(cell.text)
-        shade = cell.shade
-        shown = rf"\cellcolor{{mada{shade.colour}!{shade.intensity}!madalightgray}} {text}" if shade else text
-        if not self.has_stars:
-            return shown
+            text = f"{{{_short(cell.text)}}}" if is_parsed else _short(cell.text)
+        if shade := cell.shade:
+            text = rf"\cellcolor{{mada{shade.colour}!{shade.intensity}!madalightgray}} {text}"
         stars = cell.stars if set(cell.stars) == {"*"} else _short(cell.stars)
         raised = rf"\textsuperscript{{{stars}}}" if stars else ""
-        return f"{shown} & {raised}".rstrip()
+        written.append(text if width == 1 else f"{text} & {raised}".rstrip())
+    return _TexColumn(column.group, width, specification, heading, written)
 
 
-def _tabular(table: Table, columns: Sequence[_TexColumn]) -> list[str]:
-    specification = " ".join(column.specification for column in columns)
-    lines = [rf"\begin{{tabular}}{{{specification}}}", r"\toprule", *_group_headings(columns)]
-    lines.append(rf"{' & '.join(column.heading() for column in columns)} \\")
-    for group in table.groups:
-        lines += [r"\midrule", *(_row(row, columns) for row in group)]
-    return [*lines, r"\bottomrule", r"\end{tabular}"]
-
-
-def _row(row: Row, columns: Sequence[_TexColumn]) -> str:
-    return rf"{' & '.join(column.cell(cell) for column, cell in zip(columns, row, strict=True))} \\"
+def _row(cells: Iterable[str]) -> str:
+    return rf"{' & '.join(cells)} \\"
 
 
 def _group_headings(columns: Sequence[_TexColumn]) -> list[str]:
     """Return the names of column groups with a rule below each; nothing where no column has a group."""
-    if not any(column.column.group for column in columns):
+    if not any(column.group for column in columns):
         return []
     headings: list[str] = []
-    rules: list[str] = []
+    rules = ""
     first = 1
-    for group, members in groupby(columns, key=lambda column: column.column.group):
+    for group, members in groupby(columns, key=lambda column: column.group):
         width = sum(column.width for column in members)
         headings.append(rf"\multicolumn{{{width}}}{{c}}{{{_short(group)}}}")
         if group:
-            rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
+            rules += rf"\cmidrule(lr){{{first}-{first + width - 1}}}"
         first += width
-    return [rf"{' & '.join(headings)} \\", "".join(rules)]
-
-
-def _is_mixed(numbers: Sequence[re.Match[str]]) -> bool:
-    """Say whether only some numbers have powers of ten, as settings do: they cannot be aligned."""
-    return len({bool(number["exponent"]) for number in numbers if number[0] != "0"}) > 1
+    return [_row(headings), rules]
 
 
 def _number(cell: Cell) -> re.Match[str] | None:
@@ -177,30 +158,26 @@ def _plain(number: re.Match[str]) -> str:
     return plain.replace(f"({error})", f"({_digits(error)})") if error else plain
 
 
-def _digits(error: str) -> str:
+def _digits(error: str | None) -> str:
     """Return an error in units of the last digit: `1.3` of a number with one decimal is 13 of them, `0.3` is 3."""
-    return error.replace(".", "").lstrip("0") or "0"
+    return "" if error is None else error.replace(".", "").lstrip("0") or "0"
 
 
 def _short(text: str) -> str:
-    return latex_text(text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…")
+    return latex_text(shortened(text, LONGEST_CELL))
 
 
 def _table_format(numbers: Sequence[re.Match[str]]) -> str:
     """Return the `table-format` of siunitx for the numbers of a column: `+2.1(2)`, `<1.3`, `1.2e1`."""
 
     def longest(part: str) -> int:
-        return max(len(number[part] or "") for number in numbers)
+        return max(len((number[part] or "").replace(",", "")) for number in numbers)
 
-    whole = max(len(number["whole"].replace(",", "")) for number in numbers)
     decimals, exponent = longest("decimals"), longest("exponent")
-    comparator = "<" if longest("comparator") else ""
-    sign = "+" if longest("sign") else ""
-    error = max(len(_digits(number["error"])) if number["error"] else 0 for number in numbers)
-    return (
-        f"{comparator}{sign}{whole}{f'.{decimals}' if decimals else ''}{f'({error})' if error else ''}"
-        f"{f'e{exponent}' if exponent else ''}"
-    )
+    error = max(len(_digits(number["error"])) for number in numbers)
+    parts = ["<" if longest("comparator") else "", "+" if longest("sign") else "", str(longest("whole"))]
+    parts += [f".{decimals}" if decimals else "", f"({error})" if error else "", f"e{exponent}" if exponent else ""]
+    return "".join(parts)
 
 
 def _is_wide(table: Table) -> bool:
@@ -213,8 +190,7 @@ def _is_wide(table: Table) -> bool:
 
 def latex_text(text: str) -> str:
     """Return text on one line for LaTeX."""
-    written = ""
-    last = ""
+    written = last = ""
     for character in unicodedata.normalize("NFC", printable(text)):
         # Two dashes, commas or quotes beside each other would become one character.
         if character == last and character in "-',":
@@ -270,23 +246,9 @@ _MATHEMATICS = _table(
     ∞ \infty ∈ \in ∑ \sum √ \surd ° ^{\circ} ′ ^{\prime} ¬ \neg ∂ \partial ℓ \ell µ \mu
     """
 )
-_ESCAPES = (
-    _TEXT
-    | _SPACES
-    | {character: f"\\ensuremath{{{command}}}" for character, command in (_MATHEMATICS | _greek()).items()}
+_ENSURED = {character: f"\\ensuremath{{{command}}}" for character, command in (_MATHEMATICS | _greek()).items()}
+_ESCAPES = _TEXT | _SPACES | _ENSURED
+_ACCENTS = _table(
+    "\u0300 ` \u0301 ' \u0302 ^ \u0303 ~ \u0304 = \u0306 u \u0307 . \u0308 \" \u030a r \u030b H \u030c v \u0327 c"
 )
-_ACCENTS = {
-    "\u0300": "`",
-    "\u0301": "'",
-    "\u0302": "^",
-    "\u0303": "~",
-    "\u0304": "=",
-    "\u0306": "u",
-    "\u0307": ".",
-    "\u0308": '"',
-    "\u030a": "r",
-    "\u030b": "H",
-    "\u030c": "v",
-    "\u0327": "c",
-}
 """Commands of accents by their combining characters."""

@@ -1,9 +1,9 @@
 """A report as Markdown, with every text escaped: untrusted text is shown and never interpreted."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-from mada.report.document import Block, Cell, Code, Column, Figure, Heading, Listing, Paragraph, Section, Strong, Table
+from mada.report.document import Block, Code, Figure, Heading, Listing, Paragraph, Section, Strong, Table
 from mada.text import printable, sanitize
 
 FIGURES = "report/figures"
@@ -14,27 +14,26 @@ _MEANINGFUL = re.compile(r"([\\`*_\[\]<>|~&$#!{}])")
 # A line that begins like this is an item of a list, or a rule.
 _BEGINS_A_BLOCK = re.compile(r"^(\d*)(?=[-+.)](?:\s|$)|--)")
 _BARE_ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
-_BACKTICKS = re.compile("`+")
 
 
 def markdown(section: Section, *, figures: Collection[str] = ()) -> str:
     """Return a section as Markdown; `figures` names those of which there are files to link to."""
-    blocks = (block_markdown(block, figures=figures) for block in section.blocks)
-    return "\n\n".join([f"## {escaped(section.title)}", *(block for block in blocks if block)])
+    blocks = filter(None, (block_markdown(block, figures=figures) for block in section.blocks))
+    return "\n\n".join([f"## {escaped(section.title)}", *blocks])
 
 
 def table_markdown(table: Table) -> str:
     """Return a table under its title, and its notes; Markdown has no groups of rows, and no shades."""
     rule = ["---" if column.kind == "text" else "---:" for column in table.columns]
-    header = [_heading(column) for column in table.columns]
-    rows = [[_cell(cell) for cell in row] for row in table.rows]
+    header = [escaped(f"{one.group}, {one.heading}" if one.group else one.heading) for one in table.columns]
+    rows = [[escaped(f"{cell.text} {cell.stars}".rstrip()) for cell in row] for row in table.rows]
     lines = "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
-    return "\n\n".join([_strong(table.title), lines, *(_line(escaped(note)) for note in table.notes)])
+    return "\n\n".join([f"**{escaped(table.title)}**", lines, *(_line(escaped(note)) for note in table.notes)])
 
 
 def paragraph_markdown(paragraph: Paragraph) -> str:
     """Return a paragraph as one line."""
-    return _line("".join(_spans(paragraph)).strip())
+    return _line("".join(map(_span, paragraph.spans)).strip())
 
 
 def escaped(text: str) -> str:
@@ -75,26 +74,17 @@ def block_markdown(block: Block, *, figures: Collection[str] = ()) -> str:
             return f"![{escaped(block.title)}]({FIGURES}/{block.name}.png)" if block.name in figures else ""
 
 
-def _spans(paragraph: Paragraph) -> Iterator[str]:
-    for span in paragraph.spans:
-        match span:
-            case Code():
-                yield code(span.text)
-            case Strong():
-                yield _strong(span.text)
-            case str():
-                yield _kept_apart(span)
-
-
-def _kept_apart(text: str) -> str:
-    """Return escaped text with a space at either end where it had one: spans follow each other closely."""
-    before = " " if text[:1].isspace() else ""
-    after = " " if text[-1:].isspace() and text.strip() else ""
-    return f"{before}{escaped(text)}{after}"
-
-
-def _strong(text: str) -> str:
-    return f"**{escaped(text)}**"
+def _span(span: str | Code | Strong) -> str:
+    match span:
+        case Code():
+            return code(span.text)
+        case Strong():
+            return f"**{escaped(span.text)}**"
+        case str():
+            # Spans follow each other closely, so spaces at the ends are kept.
+            before = " " if span[:1].isspace() else ""
+            after = " " if span[-1:].isspace() and span.strip() else ""
+            return f"{before}{escaped(span)}{after}"
 
 
 def _line(inline: str) -> str:
@@ -102,13 +92,5 @@ def _line(inline: str) -> str:
     return _BEGINS_A_BLOCK.sub(r"\1\\", inline)
 
 
-def _heading(column: Column) -> str:
-    return escaped(f"{column.group}, {column.heading}" if column.group else column.heading)
-
-
-def _cell(cell: Cell) -> str:
-    return escaped(f"{cell.text} {cell.stars}".rstrip())
-
-
 def _longest_run(text: str) -> int:
-    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    return max(map(len, re.findall("`+", text)), default=0)

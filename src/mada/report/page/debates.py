@@ -13,15 +13,11 @@ import base64
 import gzip
 import json
 import re
-import tempfile
 import zlib
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar, get_args
+from typing import BinaryIO, Literal, get_args
 
-from mada.atomic import describe_os_errors
 from mada.evaluation.grid import ScoreKey, score_key
 from mada.evaluation.scores import Score, Transcript
 from mada.report.page.mathematics import answer_tree, formulas_of
@@ -42,29 +38,24 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Reference = tuple[int, int, int]
 Part = str | Reference
 Pieces = tuple[str, str, str, str, str]
-Value = TypeVar("Value", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A debate's line in the index; `order` is by run, system, benchmark, problem, seed."""
+    """A debate's line in the index; `order` is by run, system, benchmark, problem, seed.
+
+    Its body is in the temporary file, from `offset` on.
+    """
 
     order: tuple[int, int, int, tuple[tuple[int, str], ...], int]
     run: str
-    system: tuple[str, str]
-    """Name and title."""
-    benchmark: str
-    seed: int
-    problem: str
+    title: str
+    """The system's."""
     question: str
-    outcome: Outcome
-    is_agreed: bool
-    is_tie: bool
-    agents: tuple[tuple[str, ...], ...]
-    right: str
-    """A digit per seat, round after round: 1 for a right answer."""
-    answers: tuple[str | None, ...]
     verdict: str | None
+    score: Score
+    offset: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,60 +66,32 @@ class Packed:
     count: int
     chunks: Iterable[str]
     example: Entry | None = None
-    """A debate that corrected its generators, of the first system that has one."""
+    """A debate that corrected its generators, of the first system that has one; all of its answers, if possible."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A debate whose body is in the temporary file."""
-
-    entry: Entry
-    offset: int
-    length: int
-
-
-@contextmanager
-def packed(sources: Sequence[Source], *, page: Path | None = None) -> Generator[Packed]:
-    """Yield the debates of runs, sorted by run, system, benchmark, problem and seed, for as long as the block lasts.
+def pack_debates(sources: Sequence[Source], file: BinaryIO) -> Packed:
+    """Return the debates of runs, sorted by run, system, benchmark, problem and seed; their bodies wait in a file.
 
     Trained debates come first, and of them the reference; else the order is that of the plan. The same runs give the
-    same bytes, in whichever order their debates were recorded. Bodies wait beside the page, and a full disk is a
-    RunError about the page; without a page they wait in the system's temporary folder.
+    same bytes, in whichever order their debates were recorded.
     """
-    with describe_os_errors(page) if page else nullcontext(), tempfile.TemporaryFile(dir=page and page.parent) as file:
-        waiting = [
-            _Waiting(entry, *_put(file, body))
-            for number, source in enumerate(sources)
-            for entry, body in _debates(source, number)
-        ]
-        waiting.sort(key=lambda one: one.entry.order)
-        entries = [one.entry for one in waiting]
-        yield Packed(index_of(entries, chunk=CHUNK), len(entries), _chunks(file, waiting), example_of(entries))
+    entries = [entry for number, source in enumerate(sources) for entry in _entries(source, number, file)]
+    entries.sort(key=lambda one: one.order)
+    corrected = (one for one in entries if outcome_of(one.score) == "corrected")
+    example = min(corrected, key=lambda one: (one.order[:2], one.score.unanswered > 0), default=None)
+    return Packed(index_of(entries), len(entries), _chunks(entries, file), example)
 
 
-def example_of(entries: Iterable[Entry]) -> Entry | None:
-    """Return the first corrected debate, of the first system that has one, and preferably without missing answers."""
-    corrected = (entry for entry in entries if entry.outcome == "corrected")
-    return min(corrected, key=lambda entry: (entry.order[:2], None in entry.answers), default=None)
-
-
-def _chunks(file: BinaryIO, waiting: Sequence[_Waiting]) -> Iterator[str]:
-    for start in range(0, len(waiting), CHUNK):
+def _chunks(entries: Sequence[Entry], file: BinaryIO) -> Iterator[str]:
+    for start in range(0, len(entries), CHUNK):
         bodies: list[bytes] = []
-        for one in waiting[start : start + CHUNK]:
+        for one in entries[start : start + CHUNK]:
             file.seek(one.offset)
             bodies.append(zlib.decompress(file.read(one.length)))
         yield base64.b64encode(gzip.compress(b"[%b]" % b",".join(bodies), mtime=0)).decode("ascii")
 
 
-def _put(file: BinaryIO, body: dict[str, object]) -> tuple[int, int]:
-    # ASCII with escapes, so that even half a surrogate pair reaches the page as it was.
-    text = json.dumps(body, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    offset = file.tell()
-    return offset, file.write(zlib.compress(text.encode("ascii"), level=1))
-
-
-def _debates(source: Source, number: int) -> Iterator[tuple[Entry, dict[str, object]]]:
+def _entries(source: Source, number: int, file: BinaryIO) -> Iterator[Entry]:
     """Yield each debate that has a score once; a debate without one is not part of the evaluation."""
     grid = source.grid
     if grid is None:
@@ -138,36 +101,23 @@ def _debates(source: Source, number: int) -> Iterator[tuple[Entry, dict[str, obj
     benchmarks = {benchmark: rank for rank, benchmark in enumerate(grid.problems)}
     seen: set[ScoreKey] = set()
     for transcript in source.transcripts():
-        key = score_key(transcript)
-        if key in grid.scores and key not in seen:
-            seen.add(key)
-            system, benchmark = systems[transcript.system], benchmarks[transcript.benchmark]
-            score = grid.scores[key]
-            entry = entry_of(transcript, score, run=(number, source.title), system=system, benchmark=benchmark)
-            yield entry, body_of(transcript, score)
-
-
-def entry_of(
-    transcript: Transcript, score: Score, *, run: tuple[int, str], system: tuple[int, str], benchmark: int
-) -> Entry:
-    """Return the line of a debate; run and system come with their ranks, the benchmark as its rank."""
-    debate = transcript.debate
-    return Entry(
-        order=(run[0], system[0], benchmark, natural(transcript.problem), transcript.seed),
-        run=run[1],
-        system=(transcript.system, system[1]),
-        benchmark=transcript.benchmark,
-        seed=transcript.seed,
-        problem=transcript.problem,
-        question=" ".join(debate.question.split())[:LONGEST_QUESTION],
-        outcome=outcome_of(score),
-        is_agreed=is_agreed(score),
-        is_tie=score.tie,
-        agents=tuple(tuple(turn.agent for turn in one.turns) for one in debate.rounds),
-        right="".join("1" if right else "0" for verdicts in score.correct for right in verdicts),
-        answers=tuple(_beginning(response.answer) for one in debate.rounds for response in one.responses),
-        verdict=_beginning(debate.verdict.answer) if debate.verdict else None,
-    )
+        key, debate = score_key(transcript), transcript.debate
+        if key not in grid.scores or key in seen:
+            continue
+        seen.add(key)
+        rank, title = systems[transcript.system]
+        # ASCII with escapes, so that even half a surrogate pair reaches the page as it was.
+        text = json.dumps(body_of(transcript, grid.scores[key]), separators=(",", ":"), allow_nan=False)
+        yield Entry(
+            order=(number, rank, benchmarks[transcript.benchmark], natural(transcript.problem), transcript.seed),
+            run=source.title,
+            title=title,
+            question=" ".join(debate.question.split())[:LONGEST_QUESTION],
+            verdict=debate.verdict.answer if debate.verdict else None,
+            score=grid.scores[key],
+            offset=file.tell(),
+            length=file.write(zlib.compress(text.encode("ascii"), level=1)),
+        )
 
 
 def outcome_of(score: Score) -> Outcome:
@@ -194,67 +144,50 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
     )
 
 
-def _beginning(answer: str | None) -> str | None:
-    return None if answer is None else answer[:LONGEST_ANSWER]
+def index_of(entries: Sequence[Entry]) -> dict[str, object]:
+    """Return the index of debates in this order; values that repeat are listed once, and columns have their numbers."""
+    names = ("runs", "systems", "benchmarks", "problems", "agents", "seatings", "answers")
+    values: dict[str, dict[object, int]] = {name: {} for name in names}
 
-
-def index_of(entries: Sequence[Entry], *, chunk: int) -> dict[str, object]:
-    """Return the index of debates in this order, of which every `chunk` have their bodies together."""
-    runs: dict[str, int] = {}
-    systems: dict[tuple[str, str], int] = {}
-    benchmarks: dict[str, int] = {}
-    problems: dict[tuple[int, str, str], int] = {}
-    agents: dict[str, int] = {}
-    seatings: dict[tuple[tuple[int, ...], ...], int] = {}
-    answers: dict[str, int] = {}
+    def number(name: str, value: object) -> int:
+        return values[name].setdefault(value, len(values[name]))
 
     def problem(one: Entry) -> int:
-        return _number(problems, (_number(benchmarks, one.benchmark), one.problem, one.question))
+        return number("problems", (number("benchmarks", one.score.benchmark), one.score.problem, one.question))
 
     def seating(one: Entry) -> int:
-        return _number(seatings, tuple(tuple(_number(agents, agent) for agent in seats) for seats in one.agents))
+        return number("seatings", tuple(tuple(number("agents", who) for who in seats) for seats in one.score.agents))
 
     def answer(text: str | None) -> int | None:
-        return None if text is None else _number(answers, text)
+        return None if text is None else number("answers", text[:LONGEST_ANSWER])
 
     columns = {
-        "run": [_number(runs, one.run) for one in entries],
-        "system": [_number(systems, one.system) for one in entries],
+        "run": [number("runs", one.run) for one in entries],
+        "system": [number("systems", (one.score.system, one.title)) for one in entries],
         "problem": [problem(one) for one in entries],
-        "seed": [one.seed for one in entries],
-        "outcome": [OUTCOMES.index(one.outcome) for one in entries],
-        "agreed": [int(one.is_agreed) for one in entries],
-        "tie": [int(one.is_tie) for one in entries],
+        "seed": [one.score.seed for one in entries],
+        "outcome": [OUTCOMES.index(outcome_of(one.score)) for one in entries],
+        "agreed": [int(is_agreed(one.score)) for one in entries],
+        "tie": [int(one.score.tie) for one in entries],
         "seating": [seating(one) for one in entries],
-        "right": [one.right for one in entries],
-        "answers": [[answer(text) for text in one.answers] for one in entries],
+        # A digit per seat, round after round: 1 for a right answer.
+        "right": ["".join(str(int(right)) for given in one.score.correct for right in given) for one in entries],
+        "answers": [[answer(text) for given in one.score.answers for text in given] for one in entries],
         "verdict": [answer(one.verdict) for one in entries],
     }
-    named: dict[str, dict[Any, int]] = {
-        "runs": runs,
-        "systems": systems,
-        "benchmarks": benchmarks,
-        "problems": problems,
-        "agents": agents,
-    }
-    named |= {"seatings": seatings, "answers": answers}
-    values = {name: list(numbers) for name, numbers in named.items()}
-    return {"count": len(entries), "chunk": chunk, "outcomes": OUTCOMES, **values, "columns": columns}
-
-
-def _number(numbers: dict[Value, int], value: Value) -> int:
-    """Return a value's number; values are numbered as they come."""
-    return numbers.setdefault(value, len(numbers))
+    listed = {name: list(numbers) for name, numbers in values.items()}
+    return {"count": len(entries), "chunk": CHUNK, "outcomes": OUTCOMES, **listed, "columns": columns}
 
 
 def body_of(transcript: Transcript, score: Score) -> dict[str, object]:
     """Return a debate as JSON values; which answers are right comes from the score."""
-    debate = transcript.debate
+    debate, verdict = transcript.debate, transcript.debate.verdict
     said = [pieces_of(debate.question)]
     known: dict[str, Reference] = {}
-    _remember(known, 0, said[0])
     prompts: dict[str, tuple[int, list[Part]]] = {}
     rounds: list[dict[str, object]] = []
+    answers = {transcript.reference, *(vote.answer for vote in (verdict.votes if verdict else ()))}
+    _remember(known, 0, said[0])
     for one, verdicts in zip(debate.rounds, score.correct, strict=True):
         turns: list[dict[str, object]] = []
         for turn, is_right in zip(one.turns, verdicts, strict=True):
@@ -276,22 +209,19 @@ def body_of(transcript: Transcript, score: Score) -> dict[str, object]:
         rounds.append({"role": one.role, "turns": turns})
         for response in one.responses:
             said.append(pieces_of(response.text))
+            answers.add(response.answer or "")
             _remember(known, len(said) - 1, said[-1])
-    verdict = debate.verdict
-    votes = verdict.votes if verdict else ()
-    answers = {response.answer for one in debate.rounds for response in one.responses}
-    answers |= {transcript.reference, *(vote.answer for vote in votes)}
     return {
         "reference": transcript.reference,
         "said": said,
         "formulas": [list(formulas_of(pieces[3])) for pieces in said],
-        "answers": {one: tree for one in sorted(filter(None, answers)) if (tree := answer_tree(one)) is not None},
+        "answers": {one: tree for one in sorted(answers) if (tree := answer_tree(one)) is not None},
         "prompts": [parts for _, parts in prompts.values()],
         "rounds": rounds,
         "verdict": {
             "right": score.verdict_correct,
             "answer": verdict.answer if verdict else None,
-            "votes": [(vote.answer, vote.count) for vote in votes],
+            "votes": [(vote.answer, vote.count) for vote in verdict.votes] if verdict else [],
             "tie": score.tie,
             "unanswered": verdict.unanswered if verdict else 0,
         },
@@ -314,19 +244,14 @@ def parts_of(prompt: str, known: Mapping[str, Reference]) -> list[Part]:
     """Return a prompt with references in place of the texts that are known, the longest first."""
     parts: list[Part] = [prompt]
     for text in sorted(known, key=len, reverse=True):
-        parts = [found for part in parts for found in _replaced(part, text, known[text])]
+        parts = [piece for part in parts for piece in _split(part, text, known[text]) if piece]
     return parts
 
 
-def _replaced(part: Part, text: str, reference: Reference) -> Iterator[Part]:
+def _split(part: Part, text: str, reference: Reference) -> list[Part]:
     if not isinstance(part, str):
-        yield part
-        return
-    for index, between in enumerate(part.split(text)):
-        if index:
-            yield reference
-        if between:
-            yield between
+        return [part]
+    return [piece for between in part.split(text) for piece in (reference, between)][1:]
 
 
 def _remember(known: dict[str, Reference], number: int, pieces: Pieces) -> None:

@@ -20,20 +20,15 @@ LONGEST, DEEPEST, MOST_NODES = 1_500, 24, 2_000
 """Limits of a formula: characters, braces within braces, elements."""
 MOST_FORMULAS = 1_000
 """Parsed in a text; what follows is shown as it was written."""
-ELEMENTS = frozenset(
-    re.findall(
-        "[a-z]+",
-        "math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover mtable mtr mtd "
-        "mstyle mpadded mphantom mmultiscripts mprescripts none",
-    )
-)
-ATTRIBUTES = frozenset(
-    re.findall(
-        "[a-z]+",
-        "accent columnalign depth display displaystyle fence form height largeop linethickness lspace mathvariant "
-        "maxsize minsize movablelimits rspace scriptlevel separator stretchy symmetric width",
-    )
-)
+_ELEMENTS = """
+    math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover mtable mtr mtd mstyle
+    mpadded mphantom mmultiscripts mprescripts none
+"""
+_ATTRIBUTES = """
+    accent columnalign depth display displaystyle fence form height largeop linethickness lspace mathvariant maxsize
+    minsize movablelimits rspace scriptlevel separator stretchy symmetric width
+"""
+ELEMENTS, ATTRIBUTES = frozenset(_ELEMENTS.split()), frozenset(_ATTRIBUTES.split())
 # Words, or a length that no page suffers from.
 _VALUE = re.compile(r"[a-z -]{1,40}|[+-]?[0-9]{0,2}(?:\.[0-9]{1,6})?(?:em|ex|mu|pt|px|%)?")
 _CLOSING = {"$": "$", "$$": "$$", r"\(": r"\)", r"\[": r"\]"}

@@ -11,9 +11,9 @@ from mada.evaluation.grid import Grid
 from mada.evaluation.plan import PlannedSystem
 from mada.evaluation.statistics import gain_per_parameter
 from mada.evaluation.summary import SystemSummary
-from mada.report.document import Cell, Column, Row, Shade, Table, columns, row
+from mada.report.document import Cell, Column, Row, Table, columns, row
 from mada.report.numbers import NOTHING, quoted, share_text
-from mada.report.paper.layout import PaperSystems, by_sign, by_size, largest
+from mada.report.paper.shading import PaperSystems, by_sign, by_size, largest
 from mada.text import counted
 
 
@@ -32,17 +32,8 @@ class CostRow:
     damages: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class SystemCosts:
-    """The costs of all systems; `base` is the row whose critics the others' are compared with."""
-
-    groups: tuple[tuple[CostRow, ...], ...]
-    base: CostRow
-    seeds: int
-
-
-def system_costs_of(grid: Grid, systems: PaperSystems) -> SystemCosts:
-    """Return the costs of every shown system; gains are over the untrained system of the same shape."""
+def costs_of(grid: Grid, systems: PaperSystems) -> Table:
+    """Return the paper's Table 3 of an evaluation; gains are over the untrained system of the same shape."""
     accuracies = {one.system.name: one.mean.average.mean for one in systems.summary.systems}
 
     def costs(one: SystemSummary) -> CostRow:
@@ -52,9 +43,8 @@ def system_costs_of(grid: Grid, systems: PaperSystems) -> SystemCosts:
             gain = gain_per_parameter(accuracies[one.system.name] - accuracies[base.name], parameters)
         return CostRow(one.system.title, parameters, gain, one.tokens, improves=one.improves, damages=one.damages)
 
-    rows = {one.system.name: costs(one) for one in systems.summary.systems}
-    groups = tuple(tuple(rows[one.system.name] for one in group) for group in systems.groups())
-    return SystemCosts(groups, rows[systems.base.system.name], seeds=len(grid.seeds))
+    groups = [[costs(one) for one in group] for group in systems.groups()]
+    return costs_table(groups, base=costs(systems.base), seeds=len(grid.seeds))
 
 
 def base_of(grid: Grid, system: PlannedSystem) -> PlannedSystem | None:
@@ -78,70 +68,75 @@ def _shape(system: PlannedSystem) -> tuple[object, ...]:
     return system.rounds, seats, len(system.critics), system.rule, system.matched_to
 
 
-_CostColumn = tuple[Column, Callable[[CostRow], Cell]]
-
-
-def costs_table(costs: SystemCosts) -> Table:
-    """Return the paper's Table 3; columns that no system has anything for are left out."""
-    rows = [one for group in costs.groups for one in group]
-    shown = [*_training_columns(rows), _tokens_column(rows)]
-    if any(one.improves is not None for one in rows):
-        shown.append(_rate_column("improves", lambda one: one.improves, rows, costs.base, better=1))
-        shown.append(_rate_column("damages", lambda one: one.damages, rows, costs.base, better=-1))
-    groups = tuple(tuple(row(one.title, [cell(one) for _, cell in shown]) for one in group) for group in costs.groups)
-    return Table(
-        "costs-performance",
-        "Costs and what critics correct and damage",
-        (*columns("system", kind="text"), *(column for column, _ in shown)),
-        groups,
-        _cost_notes(costs, headings=[column.heading for column, _ in shown]),
-    )
-
-
-def _training_columns(rows: Sequence[CostRow]) -> list[_CostColumn]:
-    most = max((one.parameters for one in rows if one.parameters), default=0)
+def costs_table(groups: Sequence[Sequence[CostRow]], *, base: CostRow, seeds: int) -> Table:
+    """Return what systems cost beside a base's; columns that no system has anything for are left out."""
+    rows = [one for group in groups for one in group]
+    most = max(one.parameters or 0 for one in rows)
     gains = [one.gain_per_parameter for one in rows if one.gain_per_parameter is not None]
+    tokens = [one.tokens for one in rows]
 
     def trained(one: CostRow) -> Cell:
         if one.parameters is None:
             return Cell(NOTHING)
-        shade = by_size(one.parameters, high=most) if one.parameters else None
-        return Cell(parameters_text(one.parameters), shade=shade)
+        return Cell(
+            parameters_text(one.parameters), shade=by_size(one.parameters, high=most) if one.parameters else None
+        )
 
     def gained(one: CostRow) -> Cell:
-        gain = one.gain_per_parameter
-        if gain is None:
+        if one.gain_per_parameter is None:
             return Cell(NOTHING)
-        return Cell(f"{round(gain) + 0:+,}".replace("-", "−"), shade=by_sign(gain, scale=largest(gains)))
-
-    found: list[_CostColumn] = [(Column("trained parameters"), trained)] if most else []
-    return [*found, (Column("gain/parameter"), gained)] if gains else found
-
-
-def _tokens_column(rows: Sequence[CostRow]) -> _CostColumn:
-    low, high = min(one.tokens for one in rows), max(one.tokens for one in rows)
+        text = f"{round(one.gain_per_parameter) + 0:+,}".replace("-", "−")
+        return Cell(text, shade=by_sign(one.gain_per_parameter, scale=largest(gains)))
 
     def spent(one: CostRow) -> Cell:
         # A single system is neither cheap nor expensive.
+        low, high = min(tokens), max(tokens)
         return Cell(f"{one.tokens:,.0f}", shade=by_size(one.tokens, low=low, high=high) if low < high else None)
 
-    return Column("tokens/question"), spent
+    def rate(of: Callable[[CostRow], float | None], *, better: int) -> Callable[[CostRow], Cell]:
+        own = of(base)
 
+        def above(one: CostRow) -> float:
+            value = of(one)
+            return 0.0 if value is None or own is None else better * (value - own)
 
-def _rate_column(
-    heading: str, rate: Callable[[CostRow], float | None], rows: Sequence[CostRow], base: CostRow, *, better: int
-) -> _CostColumn:
-    own = rate(base)
-    scale = 0.0 if own is None else largest(value - own for one in rows if (value := rate(one)) is not None)
+        scale = largest(map(above, rows))
+        return lambda one: Cell(share_text(of(one)), shade=by_sign(above(one), scale=scale))
 
-    def cell(one: CostRow) -> Cell:
-        value = rate(one)
-        shade: Shade | None = None
-        if value is not None and own is not None:
-            shade = by_sign(better * (value - own), scale=scale)
-        return Cell(share_text(value), shade=shade)
-
-    return Column(heading, group="critics"), cell
+    shown: list[tuple[Column, Callable[[CostRow], Cell]]] = []
+    notes = [f"Tokens/question: generated tokens, mean over {counted(seeds, 'seed')}."]
+    colours = ["Gray is magnitude alone, without better or worse."]
+    if most:
+        shown.append((Column("trained parameters"), trained))
+    if gains:
+        shown.append((Column("gain/parameter"), gained))
+        notes.append(
+            "Gain/parameter: accuracy (the mean over the last round's answers) above the untrained system of the same "
+            "shape (seats, rounds, budget), as a fraction, per trained parameter, times 10¹²."
+        )
+        colours.append("Gains are green and losses red, the deeper the larger.")
+    shown.append((Column("tokens/question"), spent))
+    if any(one.improves is not None for one in rows):
+        shown.append((Column("improves", group="critics"), rate(lambda one: one.improves, better=1)))
+        shown.append((Column("damages", group="critics"), rate(lambda one: one.damages, better=-1)))
+        notes.append(
+            "Improves, damages: percent of all questions on which the vote of the first round is wrong and the verdict "
+            "right, and the other way round."
+        )
+        if base.improves is not None:
+            colours.append(
+                f"What critics improve and damage is green where it is better than with {quoted(base.title)} and "
+                "red where it is worse, the deeper the larger the difference."
+            )
+    if len(colours) > 1:
+        colours.append("None of this is a test: colours in this table say nothing about significance.")
+    return Table(
+        "costs-performance",
+        "Costs and what critics correct and damage",
+        (*columns("system", kind="text"), *(column for column, _ in shown)),
+        tuple(tuple(row(one.title, [cell(one) for _, cell in shown]) for one in group) for group in groups),
+        (" ".join(notes), " ".join(colours)),
+    )
 
 
 def parameters_text(parameters: int) -> str:
@@ -150,30 +145,6 @@ def parameters_text(parameters: int) -> str:
         return "0"
     digits, exponent = f"{parameters:.2e}".split("e")
     return f"{digits}e{int(exponent)}"
-
-
-def _cost_notes(costs: SystemCosts, *, headings: list[str]) -> tuple[str, str]:
-    explained = [f"Tokens/question: generated tokens, mean over {counted(costs.seeds, 'seed')}."]
-    colours = ["Gray is magnitude alone, without better or worse."]
-    if "gain/parameter" in headings:
-        explained.append(
-            "Gain/parameter: accuracy (the mean over the last round's answers) above the untrained system of the same "
-            "shape (seats, rounds, budget), as a fraction, per trained parameter, times 10¹²."
-        )
-        colours.append("Gains are green and losses red, the deeper the larger.")
-    if "damages" in headings:
-        explained.append(
-            "Improves, damages: percent of all questions on which the vote of the first round is wrong and the verdict "
-            "right, and the other way round."
-        )
-        if costs.base.improves is not None:
-            colours.append(
-                f"What critics improve and damage is green where it is better than with {quoted(costs.base.title)} and "
-                "red where it is worse, the deeper the larger the difference."
-            )
-    if len(colours) > 1:
-        colours.append("None of this is a test: colours in this table say nothing about significance.")
-    return " ".join(explained), " ".join(colours)
 
 
 Recipe = Mapping[str, Any]
@@ -253,12 +224,12 @@ def _settings_table(
     groups: list[tuple[Row, ...]] = []
     for group in settings:
         values = {label: _value(recipe, key) for key, label in group.items() if key not in hidden}
-        rows = tuple(row(label, [value_text(value)]) for label, value in values.items() if value is not None)
-        groups += [rows] if rows else []
-    if not groups:
+        groups.append(tuple(row(label, [value_text(value)]) for label, value in values.items() if value is not None))
+    if not any(groups):
         return None
     notes = ("As the run's recipe has them; what it leaves out or sets to none is not listed.",)
-    return Table(name, title, columns("setting", kind="text") + columns("value"), tuple(groups), notes)
+    headings = (*columns("setting", kind="text"), *columns("value"))
+    return Table(name, title, headings, tuple(filter(None, groups)), notes)
 
 
 def value_text(value: object) -> str:

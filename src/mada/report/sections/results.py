@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from mada.evaluation.grid import Grid
-from mada.evaluation.statistics import Comparison, Interval
+from mada.evaluation.statistics import Comparison
 from mada.evaluation.summary import (
     AgainstReference,
     PowerNote,
-    SampleCurve,
     Summary,
     SystemSummary,
     accuracies_over_problems,
@@ -16,12 +15,15 @@ from mada.evaluation.summary import (
     power_note,
     summarize,
 )
-from mada.report.document import Block, Cell, Row, Section, Table, columns, paragraph, row
+from mada.report.document import Block, Cell, Row, Section, Table, columns, paragraph, row, table
 from mada.report.figures import figure
 from mada.report.numbers import (
     NOTHING,
     REFERENCE,
+    SPREAD,
+    accuracy,
     count_text,
+    difference,
     numbered_titles,
     p_text,
     points_text,
@@ -29,8 +31,8 @@ from mada.report.numbers import (
     range_text,
     share_text,
     small_text,
+    uncertain_difference,
 )
-from mada.report.sections import SPREAD, accuracy, difference, uncertain_difference
 from mada.text import counted
 
 INTERVAL = "95 % interval"
@@ -47,11 +49,14 @@ def headline_sentence(summary: Summary) -> str:
     """Say in one sentence how the reference did, against its strongest rival; the numbers are the headline table's."""
     reference = summary.reference
     parts = [f"{reference.system.title}: {accuracy(reference.verdict.average)} % of its verdicts are right"]
-    rival = _rival(summary)
+    # The best system with the reference's budget; without any, the best of the others.
+    others = [one for one in summary.systems if one is not reference]
+    matched = [one for one in others if one.system.matched_to == reference.system.name]
+    rival = max(matched or others, key=lambda one: one.verdict.average.mean, default=None)
     compared = rival and rival.verdict.against_reference
     if rival and compared:
         p = "" if compared.p is None else " (p < 0.001)" if compared.p < 0.001 else f" (p = {compared.p:.3f})"
-        kind = "rival at its budget" if rival.system.matched_to == reference.system.name else "other system"
+        kind = "rival at its budget" if matched else "other system"
         points = points_text(compared.difference)
         parts.append(f"the strongest {kind}, {quoted(rival.system.title)}, has {points} points{p}")
     if reference.improves is not None:
@@ -60,50 +65,36 @@ def headline_sentence(summary: Summary) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _rival(summary: Summary) -> SystemSummary | None:
-    """Return the best system with the reference's budget; without any, the best of the others."""
-    others = [one for one in summary.systems if one is not summary.reference]
-    matched = [one for one in others if one.system.matched_to == summary.plan.reference]
-    return max(matched or others, key=lambda one: one.verdict.average.mean, default=None)
-
-
 def headline_tables(summary: Summary) -> list[Table]:
-    """Return the headline table, and a table by benchmark where there are several."""
-    return [headline_table(summary), *([_benchmarks_table(summary)] if len(summary.benchmarks) > 1 else [])]
-
-
-def headline_table(summary: Summary) -> Table:
-    """Return how right every system is, on average over benchmarks, and at what cost."""
+    """Return how right every system is and at what cost, and a table by benchmark where there are several."""
     is_compared = len(summary.systems) > 1
     headings = (
-        *columns("system", kind="text"),
         *columns("verdict", *(("difference", "p") if is_compared else ()), "mean", "calls"),
         *columns("generated", "prompt", group="tokens"),
         *columns("improve", "damage", group="critics"),
     )
+
+    def cells(one: SystemSummary) -> list[str | Cell]:
+        compared = one.verdict.against_reference
+        against = [difference(compared), p_text(compared.p)] if compared else [REFERENCE, NOTHING]
+        return [
+            accuracy(one.verdict.average),
+            *(against if is_compared else ()),
+            accuracy(one.mean.average),
+            count_text(one.calls),
+            *(f"{tokens:,.0f}" for tokens in (one.tokens, one.prompt_tokens)),
+            *map(share_text, (one.improves, one.damages)),
+        ]
+
     titles = numbered_titles([summary.plan])
-    rows = tuple(
-        row(
-            titles[one.system.name],
-            [
-                accuracy(one.verdict.average),
-                *(_against_reference(one) if is_compared else ()),
-                accuracy(one.mean.average),
-                count_text(one.calls),
-                *(f"{tokens:,.0f}" for tokens in (one.tokens, one.prompt_tokens)),
-                *map(share_text, (one.improves, one.damages)),
-            ],
-        )
-        for one in summary.systems
-    )
-    return Table("headline", "Right verdicts and cost of every system", headings, (rows,), tuple(_notes(summary)))
-
-
-def _against_reference(one: SystemSummary) -> tuple[Cell, Cell]:
-    compared = one.verdict.against_reference
-    if compared is None:
-        return Cell(REFERENCE), Cell(NOTHING)
-    return difference(compared), Cell(p_text(compared.p))
+    systems = {titles[one.system.name]: one for one in summary.systems}
+    rows = [(title, cells(one)) for title, one in systems.items()]
+    headline = table("headline", "Right verdicts and cost of every system", headings, rows, *_notes(summary))
+    if len(summary.benchmarks) < 2:
+        return [headline]
+    by_benchmark = [(title, map(accuracy, one.verdict.benchmarks.values())) for title, one in systems.items()]
+    title = "Right verdicts on every benchmark, in percent"
+    return [headline, table("benchmarks", title, columns(*summary.benchmarks), by_benchmark)]
 
 
 def _notes(summary: Summary) -> Iterator[str]:
@@ -124,14 +115,7 @@ def _notes(summary: Summary) -> Iterator[str]:
         "calls, tokens: per question. critics improve, damage: share of all questions on which the vote of the first "
         "round is wrong and the verdict right, and the other way round."
     )
-    yield from _budgets(summary)
-    failed = [f"{one.system.title} {100 * one.failed:.2f} %" for one in summary.systems if one.failed]
-    if failed:
-        yield f"Replies that the server failed to give, counted as wrong: {', '.join(failed)}."
-
-
-def _budgets(summary: Summary) -> Iterator[str]:
-    """Name the systems that were given another's tokens or cost as their budget."""
+    # Systems that were given another's tokens or cost as their budget.
     titles = {one.name: one.title for one in summary.plan.systems}
     matched: dict[tuple[str, str], list[str]] = {}
     for one in (one.system for one in summary.systems):
@@ -141,19 +125,11 @@ def _budgets(summary: Summary) -> Iterator[str]:
         title = quoted(titles[target])
         budget = f"generated tokens of {title} allow" if match == "tokens" else f"cost of {title} allows"
         yield f"{', '.join(rivals)}: as many samples as the {budget}."
-    price = summary.plan.prompt_price
-    if price is not None:
+    if (price := summary.plan.prompt_price) is not None:
         yield f"cost: generated tokens, and prompt tokens at {small_text(price)} of a generated one."
-
-
-def _benchmarks_table(summary: Summary) -> Table:
-    titles = numbered_titles([summary.plan])
-    rows = tuple(
-        row(titles[one.system.name], [accuracy(one.verdict.benchmarks[name]) for name in summary.benchmarks])
-        for one in summary.systems
-    )
-    headings = (*columns("system", kind="text"), *columns(*summary.benchmarks))
-    return Table("benchmarks", "Right verdicts on every benchmark, in percent", headings, (rows,))
+    failed = [f"{one.system.title} {100 * one.failed:.2f} %" for one in summary.systems if one.failed]
+    if failed:
+        yield f"Replies that the server failed to give, counted as wrong: {', '.join(failed)}."
 
 
 def _replies_table(summary: Summary) -> Table:
@@ -162,17 +138,18 @@ def _replies_table(summary: Summary) -> Table:
         "replies cut off": [one.truncated for one in summary.systems],
         "replies without an answer": [one.unanswered for one in summary.systems],
         "tied votes": [one.ties for one in summary.systems],
+    }
+    rare = {
         "replies never given: no room for the question": [one.unfit for one in summary.systems],
         "replies that the server failed to give": [one.failed for one in summary.systems],
     }
-    shown = {name: values for index, (name, values) in enumerate(shares.items()) if index < 3 or any(values)}
+    shares |= {name: values for name, values in rare.items() if any(values)}
     titles = numbered_titles([summary.plan])
-    rows = tuple(
-        row(titles[one.system.name], [share_text(values[index]) for values in shown.values()])
+    rows = [
+        (titles[one.system.name], [share_text(values[index]) for values in shares.values()])
         for index, one in enumerate(summary.systems)
-    )
-    headings = (*columns("system", kind="text"), *columns(*shown))
-    return Table("replies", "Replies and votes, in percent", headings, (rows,))
+    ]
+    return table("replies", "Replies and votes, in percent", columns(*shares), rows)
 
 
 def comparisons_section(grid: Grid) -> Section | None:
@@ -187,7 +164,15 @@ def comparisons_section(grid: Grid) -> Section | None:
     titles = numbered_titles([grid.plan])
     blocks: list[Block] = [opening, _over_seeds(grid, compared, titles), _over_problems(grid, compared, titles)]
     if len(grid.problems) > 1:
-        blocks.append(_by_benchmark(compared, titles, seeds=grid.seeds))
+        spread = f" {SPREAD}." if len(grid.seeds) > 1 else ""
+        by_benchmark = table(
+            "by-benchmark",
+            "Benchmark by benchmark, over seeds",
+            [column for name in grid.problems for column in columns("difference", "p", group=name)],
+            [(titles[one.system.name], _differences(*one.benchmarks.values())) for one in compared],
+            f"Verdict against verdict, by Welch's t-test. p is not adjusted.{spread}",
+        )
+        blocks.append(by_benchmark)
     blocks += [figure("pairs"), paragraph(power_text(power_note(grid)))]
     return Section("comparisons", "Comparisons", tuple(blocks))
 
@@ -219,105 +204,78 @@ def power_text(note: PowerNote) -> str:
 def _over_seeds(grid: Grid, compared: Sequence[AgainstReference], titles: Mapping[str, str]) -> Table:
     """Return Welch's comparisons with the reference, adjusted for their number, and the paper's measure beside them."""
     means = {one.system.name: one.mean.against_reference for one in summarize(grid).systems}
-    rows = tuple(
-        row(
+    rows = [
+        (
             titles[one.system.name],
             [
                 uncertain_difference(one.seeds),
                 range_text(one.seeds.low, one.seeds.high),
                 *map(p_text, (one.seeds.p, one.holm, one.benjamini_hochberg)),
-                *_difference_and_p(means[one.system.name]),
+                *_differences(means[one.system.name]),
             ],
         )
         for one in compared
-    )
-    return Table(
+    ]
+    return table(
         "over-seeds",
         "Over seeds: would other samples on the same problems say so again?",
         (
-            *columns("system", kind="text"),
             *columns("difference", INTERVAL, "p", "Holm", "BH"),
             *columns("difference", "p", group="mean against mean"),
         ),
-        (rows,),
-        (
-            "Verdict against verdict, by Welch's t-test of seeds' averages. Holm and BH (Benjamini–Hochberg) adjust "
-            f"its p for the {counted(len(compared), 'test')} of this table: Holm for claims that must all stand, BH "
-            "where some false findings among many may pass. Mean against mean: the same test of both systems' single "
-            "answers in their last round (the paper's measure), its p not adjusted.",
-            *([f"{SPREAD}."] if len(grid.seeds) > 1 else []),
-        ),
+        rows,
+        "Verdict against verdict, by Welch's t-test of seeds' averages. Holm and BH (Benjamini–Hochberg) adjust its p "
+        f"for the {counted(len(compared), 'test')} of this table: Holm for claims that must all stand, BH where some "
+        "false findings among many may pass. Mean against mean: the same test of both systems' single answers in their "
+        "last round (the paper's measure), its p not adjusted.",
+        *([f"{SPREAD}."] if len(grid.seeds) > 1 else []),
     )
 
 
 def _over_problems(grid: Grid, compared: Sequence[AgainstReference], titles: Mapping[str, str]) -> Table:
     """Return problem-by-problem comparisons of verdicts; the reference has its own accuracy."""
     by_name = {one.system.name: one for one in compared}
-    accuracies = accuracies_over_problems(grid)
-    rows: list[Row] = []
-    for system in grid.plan.shown_systems:
-        one = by_name.get(system.name)
-        cells = [REFERENCE, *[NOTHING] * 8] if one is None else _paired(one)
-        rows.append(row(titles[system.name], [*_share_and_interval(accuracies[system.name]), *cells]))
-    return Table(
+    rows: list[tuple[str, list[str]]] = []
+    for name, interval in accuracies_over_problems(grid).items():
+        has_range = interval.low is not None and interval.high is not None
+        cells = [share_text(interval.value)]
+        cells.append(f"{share_text(interval.low)} to {share_text(interval.high)}" if has_range else NOTHING)
+        if one := by_name.get(name):
+            cells += [
+                points_text(one.bootstrap.value),
+                range_text(one.bootstrap.low, one.bootstrap.high),
+                p_text(one.permutation.p),
+                *(f"{count:,}" for count in (one.pairs.first_better, one.pairs.second_better)),
+                p_text(one.pairs.comparison.p),
+                *(f"{count:,}" for count in (one.mcnemar.only_first, one.mcnemar.only_second)),
+                p_text(one.mcnemar.p),
+            ]
+        else:
+            cells += [REFERENCE, *[NOTHING] * 8]
+        rows.append((titles[name], cells))
+    return table(
         "over-problems",
         "Over problems: would other problems of the same kind say so?",
         (
-            *columns("system", kind="text"),
             *columns("mean", INTERVAL, group="right verdicts"),
             *columns("mean", INTERVAL, "p", group="difference"),
             *columns("wins", "losses", "p", group="problem and seed"),
             *columns("wins", "losses", "p", group="McNemar"),
         ),
-        (tuple(rows),),
-        (
-            "Verdict against verdict. Intervals are bootstrapped by drawing problems, each with all of its seeds, and "
-            "the difference's p is that of a permutation test on per-problem differences. Problem and seed: how many "
-            "pairs of these the system alone gets right (wins), or the reference alone (losses); p is a paired t-test "
-            "with problems as clusters. McNemar's test counts problems that one of them alone gets right more often "
-            "than not over the seeds (exactly half is not), whatever their benchmark. No p of this table is adjusted.",
-        ),
+        rows,
+        "Verdict against verdict. Intervals are bootstrapped by drawing problems, each with all of its seeds, and the "
+        "difference's p is that of a permutation test on per-problem differences. Problem and seed: how many pairs of "
+        "these the system alone gets right (wins), or the reference alone (losses); p is a paired t-test with problems "
+        "as clusters. McNemar's test counts problems that one of them alone gets right more often than not over the "
+        "seeds (exactly half is not), whatever their benchmark. No p of this table is adjusted.",
     )
 
 
-def _paired(one: AgainstReference) -> list[str]:
-    return [
-        points_text(one.bootstrap.value),
-        range_text(one.bootstrap.low, one.bootstrap.high),
-        p_text(one.permutation.p),
-        *(f"{count:,}" for count in (one.pairs.first_better, one.pairs.second_better)),
-        p_text(one.pairs.comparison.p),
-        *(f"{count:,}" for count in (one.mcnemar.only_first, one.mcnemar.only_second)),
-        p_text(one.mcnemar.p),
-    ]
-
-
-def _share_and_interval(interval: Interval) -> tuple[str, str]:
-    if interval.low is None or interval.high is None:
-        return share_text(interval.value), NOTHING
-    return share_text(interval.value), f"{share_text(interval.low)} to {share_text(interval.high)}"
-
-
-def _by_benchmark(compared: Sequence[AgainstReference], titles: Mapping[str, str], *, seeds: Sequence[int]) -> Table:
-    rows = tuple(
-        row(titles[one.system.name], [cell for each in one.benchmarks.values() for cell in _difference_and_p(each)])
-        for one in compared
-    )
-    benchmarks = [column for name in compared[0].benchmarks for column in columns("difference", "p", group=name)]
-    spread = f" {SPREAD}." if len(seeds) > 1 else ""
-    return Table(
-        "by-benchmark",
-        "Benchmark by benchmark, over seeds",
-        (*columns("system", kind="text"), *benchmarks),
-        (rows,),
-        (f"Verdict against verdict, by Welch's t-test. p is not adjusted.{spread}",),
-    )
-
-
-def _difference_and_p(comparison: Comparison | None) -> tuple[Cell, Cell]:
-    if comparison is None:
-        return Cell(NOTHING), Cell(NOTHING)
-    return uncertain_difference(comparison), Cell(p_text(comparison.p))
+def _differences(*compared: Comparison | None) -> Iterator[str | Cell]:
+    """Yield difference and p of each comparison."""
+    for one in compared:
+        yield NOTHING if one is None else uncertain_difference(one)
+        yield NOTHING if one is None else p_text(one.p)
 
 
 def samples_section(grid: Grid) -> Section | None:
@@ -332,18 +290,16 @@ def samples_section(grid: Grid) -> Section | None:
         "chance. Both are means over all choices of k from the samples there are."
     )
     numbers = sorted({point.k for curve in curves for point in curve.points})
-    table = Table(
-        "samples",
-        "pass@k and maj@k",
-        (*columns("system", "measure", kind="text"), *columns(*(f"k = {k}" for k in numbers))),
-        tuple(_samples(titles[curve.system.name], curve, numbers) for curve in curves),
-        (f"{SPREAD}.",) if len(grid.seeds) > 1 else (),
-    )
-    return Section("samples", "More samples", (explanation, table))
-
-
-def _samples(title: str, curve: SampleCurve, numbers: Sequence[int]) -> tuple[Row, ...]:
-    points = {point.k: point for point in curve.points}
-    passed = [accuracy(points[k].passed) if k in points else NOTHING for k in numbers]
-    majority = [accuracy(points[k].majority) if k in points else NOTHING for k in numbers]
-    return row(title, ["pass@k", *passed]), row(title, ["maj@k", *majority])
+    groups: list[tuple[Row, ...]] = []
+    for curve in curves:
+        measures = {
+            "pass@k": {point.k: accuracy(point.passed) for point in curve.points},
+            "maj@k": {point.k: accuracy(point.majority) for point in curve.points},
+        }
+        title = titles[curve.system.name]
+        rows = (row(title, [name, *(at.get(k, NOTHING) for k in numbers)]) for name, at in measures.items())
+        groups.append(tuple(rows))
+    headings = (*columns("system", "measure", kind="text"), *columns(*(f"k = {k}" for k in numbers)))
+    notes = (f"{SPREAD}.",) if len(grid.seeds) > 1 else ()
+    samples = Table("samples", "pass@k and maj@k", headings, tuple(groups), notes)
+    return Section("samples", "More samples", (explanation, samples))

@@ -2,28 +2,23 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mada.evaluation.costs import EvaluationCost, Reuse, SystemCost, system_cost
-from mada.report.document import (
-    Block,
-    Code,
-    Column,
-    Listing,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    columns,
-    paragraph,
-    row,
-)
+from mada.report.document import Block, Code, Column, Listing, Row, Section, Table, columns, paragraph, row, table
 from mada.report.figures import figure
-from mada.report.numbers import NOTHING, count_text, numbered_titles, points_text, share_text, small_text
-from mada.report.reading import CRITIC_EXAMPLES, Source, has_records, stored
-from mada.report.training import ROLES, TrainingOutcome, read_outcomes
-from mada.runs import StageMark
+from mada.report.numbers import (
+    NOTHING,
+    count_text,
+    numbered_titles,
+    optional,
+    points_text,
+    share_text,
+    small_text,
+)
+from mada.report.reading import CRITIC_EXAMPLES, Source, stored
+from mada.report.training import ROLES, TrainingCurve, read_curves
 from mada.text import duration
 
 PRIVATE = ("host", "pid")
@@ -40,15 +35,15 @@ class CriticExampleCount:
 
 def costs_section(source: Source) -> Section | None:
     """Return the cost of the evaluation, where it is on record, and every system's cost per question."""
-    grid = source.grid
+    grid, price = source.grid, source.price_per_hour
     if grid is None:
         return None
     titles = numbered_titles([grid.plan])
     costs = {
-        titles[one.name]: system_cost(grid, one, usage=source.efforts, price_per_hour=source.price_per_hour)
+        titles[one.name]: system_cost(grid, one, usage=source.efforts, price_per_hour=price)
         for one in grid.plan.shown_systems
     }
-    total = [] if source.cost is None else [_total(source.cost, price_per_hour=source.price_per_hour)]
+    total = [] if source.cost is None else [_total(source.cost, price_per_hour=price)]
     return Section("costs", "Costs", (*total, _per_question(costs), figure("parameters")))
 
 
@@ -58,7 +53,7 @@ def cost_lines(cost: EvaluationCost) -> list[str]:
         f"{demand.requested:,} {name} asked for{_sampled(demand)}"
         for name, demand in (("completions", cost.completions), ("tokens", cost.generated_tokens))
     ]
-    return [*lines, ", ".join(_resources(cost))] if cost.seconds else lines
+    return [*lines, _resources(cost)] if cost.seconds else lines
 
 
 def _sampled(demand: Reuse) -> str:
@@ -69,7 +64,7 @@ def _sampled(demand: Reuse) -> str:
     return f", {demand.computed:,} sampled: sharing saved {100 * demand.saved:.0f} %"
 
 
-def _resources(cost: EvaluationCost) -> list[str]:
+def _resources(cost: EvaluationCost) -> str:
     """Return time, accelerators' time, speed and money, as far as each is known."""
     parts = [f"{duration(cost.seconds)} (engines at work for {duration(cost.busy_seconds)})"]
     if cost.accelerator_seconds is not None:
@@ -78,75 +73,70 @@ def _resources(cost: EvaluationCost) -> list[str]:
         parts.append(f"{small_text(cost.tokens_per_second)} tokens per second")
     if cost.money is not None:
         parts.append(f"{cost.money:,.2f} in money")
-    return parts
+    return ", ".join(parts)
 
 
 def _total(cost: EvaluationCost, *, price_per_hour: float | None) -> Table:
     """Return what systems asked for between them beside what was computed."""
-    demands = {
+
+    def cells(one: Reuse) -> list[str]:
+        saved = NOTHING if one.saved is None else f"{100 * one.saved:.0f} %".replace("-", "−")
+        return [f"{one.requested:,}", f"{one.computed:,}", saved]
+
+    rows = {
         "completions": cost.completions,
         "generated tokens": cost.generated_tokens,
         "prompt tokens": cost.prompt_tokens,
     }
-    rows = tuple(
-        row(
-            name,
-            [
-                f"{one.requested:,}",
-                f"{one.computed:,}",
-                NOTHING if one.saved is None else f"{100 * one.saved:.0f} %".replace("-", "−"),
-            ],
-        )
-        for name, one in demands.items()
-    )
-    note = f"It took {', '.join(_resources(cost))}."
+    note = f"It took {_resources(cost)}."
     if price_per_hour is not None:
         price = small_text(price_per_hour)
         note += f" The price is {price} for an hour of an accelerator, or of the machine without one."
-    headings = (*columns("what", kind="text"), *columns("asked for", "computed", "saved by sharing"))
-    return Table("total-costs", "The complete evaluation", headings, (rows,), (note,))
+    return table(
+        "total-costs",
+        "The complete evaluation",
+        columns("asked for", "computed", "saved by sharing"),
+        [(name, cells(one)) for name, one in rows.items()],
+        note,
+        first="what",
+    )
 
 
 def _per_question(costs: dict[str, SystemCost]) -> Table:
     """Return what each system costs per question; columns without any value are left out."""
-    rounds = max(len(one.round_tokens) for one in costs.values())
+    most = max(len(one.round_tokens) for one in costs.values())
+    rounds = most if most > 1 else 0
     generated = "generated tokens"
-    headings: list[tuple[Column, Callable[[SystemCost], str]]] = [(Column("calls"), lambda one: count_text(one.calls))]
-    if rounds > 1:
-        headings += [(Column(f"round {index + 1}", group=generated), _round_tokens(index)) for index in range(rounds)]
-    headings += [
+    shown: list[tuple[Column, Callable[[SystemCost], str]]] = [
+        (Column("calls"), lambda one: count_text(one.calls)),
+        *((Column(f"round {index + 1}", group=generated), _round_tokens(index)) for index in range(rounds)),
         (Column("all", group=generated), lambda one: f"{one.generated_tokens:,.0f}"),
-        (Column("per right verdict", group=generated), lambda one: _optional(one.tokens_per_right_answer, ",.0f")),
+        (Column("per right verdict", group=generated), lambda one: optional(one.tokens_per_right_answer, ",.0f")),
         (Column("prompt tokens"), lambda one: f"{one.prompt_tokens:,.0f}"),
-        (Column("trained parameters"), lambda one: _optional(one.parameters, ",")),
+        (Column("trained parameters"), lambda one: optional(one.parameters, ",")),
         (Column("seconds"), lambda one: small_text(one.seconds)),
         (Column("accelerator seconds"), lambda one: small_text(one.accelerator_seconds)),
         (Column("money"), lambda one: small_text(one.money)),
     ]
-    known = [(column, text) for column, text in headings if any(text(one) != NOTHING for one in costs.values())]
-    rows = tuple(row(title, [text(one) for _, text in known]) for title, one in costs.items())
+    shown = [(column, text) for column, text in shown if any(text(one) != NOTHING for one in costs.values())]
     note = "Calls and tokens are counted; per right verdict: generated tokens by the share of right verdicts."
     if any(one.seconds is not None for one in costs.values()):
         note += (
             " Times and money of a system are not measured but attributed by its share of generated tokens, as if it "
             "had sampled alone: systems share samples and batches, so no clock can tell them apart."
         )
-    all_columns = (*columns("system", kind="text"), *(column for column, _ in known))
-    return Table("costs", "Costs per question", all_columns, (rows,), (note,))
+    rows = [(title, [text(one) for _, text in shown]) for title, one in costs.items()]
+    return table("costs", "Costs per question", [column for column, _ in shown], rows, note)
 
 
 def _round_tokens(index: int) -> Callable[[SystemCost], str]:
     return lambda one: f"{one.round_tokens[index]:,.0f}" if index < len(one.round_tokens) else NOTHING
 
 
-def _optional(number: float | None, form: str) -> str:
-    return NOTHING if number is None else format(number, form)
-
-
 def training_section(source: Source) -> Section | None:
     """Return the outcome of every agent's training, generators first; None before the first validation."""
-    outcomes = [of_role for role in ROLES if (of_role := read_outcomes(source.run, role))]
-    if not outcomes:
+    curves = [curve for curve in read_curves(source.run) if curve.validation]
+    if not curves:
         return None
     explanation = paragraph(
         "Accuracy on the validation set in percent, and mean tokens of a reply. The best adapter is chosen by this "
@@ -158,52 +148,49 @@ def training_section(source: Source) -> Section | None:
         *columns("best", "last", group="step"),
         *columns("first", "best", group="tokens"),
     )
-    groups = tuple(tuple(map(_outcome, of_role)) for of_role in outcomes)
-    table = Table("training", "Every agent on the validation set", headings, groups)
-    return Section("training", "Training", (explanation, table, figure("training"), figure("advantages")))
+    groups = tuple(tuple(_outcome(one) for one in curves if one.role == role) for role in ROLES)
+    outcomes = Table("training", "Every agent on the validation set", headings, tuple(filter(None, groups)))
+    return Section("training", "Training", (explanation, outcomes, figure("training"), figure("advantages")))
 
 
-def _outcome(one: TrainingOutcome) -> Row:
-    first, best, last = one.first, one.best, one.last
+def _outcome(one: TrainingCurve) -> Row:
+    first, best, last = one.validation[0], one.best, one.validation[-1]
     gain = points_text(best.accuracy - first.accuracy)
     accuracies = [share_text(first.accuracy), share_text(best.accuracy), gain, share_text(last.accuracy)]
-    return row(
-        one.agent,
-        [*accuracies, f"{best.step:,}", f"{last.step:,}", f"{first.length:,.0f}", f"{best.length:,.0f}"],
-    )
+    counts = [f"{number:,.0f}" for number in (best.step, last.step, first.length, best.length)]
+    return row(one.agent, [*accuracies, *counts])
 
 
 def critic_examples_section(source: Source) -> Section | None:
-    """Return how many examples each data part has, by the share of right generators; None without any."""
-    if not has_records(source.run, CRITIC_EXAMPLES):
+    """Return how many examples each data part has, by the share of right generators; None without any records."""
+    if CRITIC_EXAMPLES not in source.run.record_names():
         return None
     examples = stored(source.run, CRITIC_EXAMPLES, CriticExampleCount)
     counts = Counter((one.part, round(one.generator_accuracy, 6)) for one in examples)
     shares = sorted({share for _, share in counts})
-    rows: list[Row] = []
+    rows: list[tuple[str, list[str]]] = []
     for part in sorted({part for part, _ in counts}):
         numbers = [counts[part, share] for share in shares]
-        rows.append(row(part, [*(f"{number:,}" if number else NOTHING for number in numbers), f"{sum(numbers):,}"]))
-    table = Table(
-        "critic-examples",
-        "What the critics learn from",
-        (*columns("part", kind="text"), *columns(*(f"{100 * share:.0f} % right" for share in shares), "all")),
-        (tuple(rows),),
-        ("Numbers of problems, by the share of generators that were right about them.",),
-    )
-    return Section("critic-examples", "Critic examples", (table,))
+        rows.append((part, [*(f"{number:,}" if number else NOTHING for number in numbers), f"{sum(numbers):,}"]))
+    headings = columns(*(f"{100 * share:.0f} % right" for share in shares), "all")
+    note = "Numbers of problems, by the share of generators that were right about them."
+    found = table("critic-examples", "What the critics learn from", headings, rows, note, first="part")
+    return Section("critic-examples", "Critic examples", (found,))
 
 
 def provenance_section(source: Source) -> Section:
     """Return the finished stages with their times, and the code, versions and machine of the latest session."""
-    manifest = source.run.manifest
-    marks = source.run.finished_stages()
+    manifest, marks = source.run.manifest, source.run.finished_stages()
     blocks: list[Block] = []
     if marks:
         rows = tuple(row(mark.name, [duration(mark.seconds)]) for mark in marks)
         total = row("all", [duration(sum(mark.seconds for mark in marks))])
         headings = (*columns("stage", kind="text"), *columns("time"))
-        blocks += [Table("stages", "Stages", headings, (rows, (total,))), *_training_data(marks)]
+        blocks.append(Table("stages", "Stages", headings, (rows, (total,))))
+    for mark in marks:
+        counts = [f"{name} {count:,}" for name, count in mark.summary.items() if isinstance(count, int) and count]
+        if mark.name == "split" and counts:
+            blocks.append(paragraph(f"Training data: {', '.join(counts)}."))
     session = manifest.sessions[-1]
     commit, hardware = session.commit, session.hardware
     if commit is None:
@@ -211,24 +198,15 @@ def provenance_section(source: Source) -> Section:
     else:
         blocks.append(paragraph("Commit: ", Code(commit.id), ", with changes." if commit.dirty else "."))
     versions = ", ".join(f"{name} {version}" for name, version in session.versions.items())
-    blocks.append(paragraph(f"Versions: {versions}."))
     machine = ", ".join([hardware.cpu, f"{hardware.cores or '?'} cores", *(gpu.name for gpu in hardware.gpus)])
-    blocks.append(paragraph(f"Machine: {machine}."))
+    blocks += [paragraph(f"Versions: {versions}."), paragraph(f"Machine: {machine}.")]
     if len(manifest.sessions) > 1:
-        blocks.append(
-            paragraph(
-                f"The run took {len(manifest.sessions)} sessions; a stage's time is that of the session that ended it, "
-                "and commit, versions and machine are those of the latest."
-            )
+        text = (
+            f"The run took {len(manifest.sessions)} sessions; a stage's time is that of the session that ended it, "
+            "and commit, versions and machine are those of the latest."
         )
+        blocks.append(paragraph(text))
     return Section("provenance", "How it was run", tuple(blocks))
-
-
-def _training_data(marks: Sequence[StageMark]) -> Iterator[Paragraph]:
-    for mark in marks:
-        counts = [f"{name} {count:,}" for name, count in mark.summary.items() if isinstance(count, int) and count]
-        if mark.name == "split" and counts:
-            yield paragraph(f"Training data: {', '.join(counts)}.")
 
 
 def recipe_section(source: Source) -> Section:
@@ -238,11 +216,9 @@ def recipe_section(source: Source) -> Section:
     for session in manifest["sessions"]:
         for private in PRIVATE:
             session.pop(private)
-    blocks = (
-        Listing(json.dumps(recipe, indent=2, ensure_ascii=False), summary="The recipe, with every default filled in"),
-        Listing(
-            json.dumps(manifest, indent=2, ensure_ascii=False),
-            summary="The manifest: sessions, commits, versions, machines",
-        ),
-    )
-    return Section("recipe", "Recipe and manifest", blocks, only="page")
+    listed = {
+        "The recipe, with every default filled in": recipe,
+        "The manifest: sessions, commits, versions, machines": manifest,
+    }
+    blocks = (Listing(json.dumps(one, indent=2, ensure_ascii=False), summary) for summary, one in listed.items())
+    return Section("recipe", "Recipe and manifest", tuple(blocks), only="page")

@@ -12,34 +12,29 @@ const Elements = (() => {
     return element;
   }
 
-  // Text for screen readers.
+  // For screen readers alone, and for all others alone.
   const spoken = (text) => make("span", { class: "spoken" }, text);
-
   const seen = (text, attributes = {}) => make("span", { "aria-hidden": "true", ...attributes }, text);
-
   const button = (label, onclick, attributes = {}) => make("button", { type: "button", onclick, ...attributes }, label);
-
   const number = (value) => value.toLocaleString("en-GB");
-
-  const counted = (count, one, several = `${one}s`) => `${number(count)} ${count === 1 ? one : several}`;
+  const counted = (count, one) => `${number(count)} ${one}${count === 1 ? "" : "s"}`;
+  const joined = (parts, between = " · ") => parts.flatMap((part, place) => (place ? [between, part] : [part]));
 
   // Right or wrong as a sign, a word and a colour.
-  function verdict(isRight, word = isRight ? "right" : "wrong") {
-    return make("span", { class: `verdict ${isRight ? "right" : "wrong"}` }, seen(isRight ? "✓ " : "✗ "), word);
+  function verdict(isRight) {
+    const word = isRight ? "right" : "wrong";
+    return make("span", { class: `verdict ${word}` }, seen(isRight ? "✓ " : "✗ "), word);
   }
 
-  return { make, spoken, seen, button, number, counted, verdict };
+  return { make, spoken, seen, button, number, counted, joined, verdict };
 })();
 
 // The debates of the page: an index of all of them, and their bodies in compressed chunks, opened when needed.
 const Archive = (() => {
-  const KEPT_CHUNKS = 6;
-
   function open() {
     const index = JSON.parse(document.getElementById("debate-index").textContent);
     const columns = index.columns;
-    const chunks = new Map();
-    let byProblem = null;
+    let opened = { place: -1, bodies: null };
 
     // Everything the index says of a debate, by names.
     function describe(number) {
@@ -63,38 +58,19 @@ const Archive = (() => {
       };
     }
 
-    // Debates about the same problem, this one included.
-    function sameProblem(number) {
-      if (byProblem === null) {
-        byProblem = new Map();
-        columns.problem.forEach((problem, place) => {
-          if (!byProblem.has(problem)) byProblem.set(problem, []);
-          byProblem.get(problem).push(place);
-        });
-      }
-      return byProblem.get(columns.problem[number]);
+    // The latest chunk stays open.
+    async function body(number) {
+      const place = Math.floor(number / index.chunk);
+      if (opened.place !== place) opened = { place, bodies: unpack(place) };
+      return (await opened.bodies)[number % index.chunk];
     }
 
-    // The bodies of a chunk; the latest few stay open.
-    function chunk(place) {
-      const opened = chunks.get(place) ?? unpack(place);
-      chunks.delete(place);
-      chunks.set(place, opened);
-      opened.catch(() => chunks.delete(place));
-      if (chunks.size > KEPT_CHUNKS) chunks.delete(chunks.keys().next().value);
-      return opened;
-    }
-
-    const body = async (number) => (await chunk(Math.floor(number / index.chunk)))[number % index.chunk];
-
-    return { index, columns, count: index.count, describe, sameProblem, chunk, body, unpack };
+    return { index, columns, count: index.count, describe, body, unpack };
   }
 
   // Read a chunk without keeping it.
   async function unpack(place) {
-    const letters = atob((await written(place)).textContent);
-    const bytes = new Uint8Array(letters.length);
-    for (let byte = 0; byte < letters.length; byte += 1) bytes[byte] = letters.charCodeAt(byte);
+    const bytes = Uint8Array.from(atob((await written(place)).textContent), (letter) => letter.charCodeAt(0));
     const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return JSON.parse(await new Response(plain).text());
   }
@@ -143,37 +119,18 @@ const Links = (() => {
   function read() {
     const hash = location.hash.slice(1);
     if (hash !== "" && !hash.includes("=")) return null;
-    const state = { debate: null, settings: {} };
-    for (const part of hash.split("&").filter(Boolean)) {
-      const [name, value] = [part.slice(0, part.indexOf("=")), part.slice(part.indexOf("=") + 1)];
-      if (name === "debate") state.debate = value;
-      else state.settings[name] = decoded(value);
-    }
-    return state;
+    const { debate, ...settings } = Object.fromEntries(new URLSearchParams(hash));
+    return { debate: debate === undefined ? null : /(?:^|&)debate=([^&]*)/.exec(hash)?.[1] ?? null, settings };
   }
 
-  function decoded(value) {
-    try {
-      return decodeURIComponent(value);
-    } catch {
-      return value;
-    }
-  }
+  const hashOf = (archive, number) => `#debate=${keyOf(archive, number)}`;
 
-  function hashOf({ debate, settings }) {
+  function write({ debate, settings }, { isStep }) {
     const parts = Object.entries(settings).map(([name, value]) => `${name}=${encoded(value)}`);
-    return "#" + [...(debate === null ? [] : [`debate=${debate}`]), ...parts].join("&");
-  }
-
-  // With `isStep` the change is an entry of the history, which "back" undoes.
-  function write(state, { isStep }) {
-    const hash = hashOf(state);
+    const hash = "#" + [...(debate === null ? [] : [`debate=${debate}`]), ...parts].join("&");
     if (hash === (location.hash || "#")) return;
-    if (isStep) history.pushState(null, "", hash);
-    else history.replaceState(null, "", hash);
+    history[isStep ? "pushState" : "replaceState"](null, "", hash);
   }
 
-  const address = (state) => location.href.split("#")[0] + hashOf(state);
-
-  return { keyOf, find, read, write, address, hashOf };
+  return { keyOf, find, read, write, hashOf };
 })();

@@ -1,7 +1,8 @@
 // What one agent said, as a card: its answer, its text with mathematics set and thinking folded, its exact prompt.
 const Cards = (() => {
-  const { make, button, counted, verdict } = Elements;
+  const { make, button, counted, joined, verdict } = Elements;
   const THINKING_ENDS = "<" + "/think>";
+  const STOPS = { length: "cut off at the limit", failed: "not given by the server", cancelled: "cancelled" };
 
   // A formula as packing made it, [name, {attributes}, child, …]: elements by name, texts as text.
   function formula([name, ...rest]) {
@@ -66,12 +67,10 @@ const Cards = (() => {
   function facts(turn) {
     return [
       counted(turn.tokens, "token"),
-      turn.stop === "length" && make("strong", { class: "cut" }, "cut off at the limit"),
-      turn.stop === "failed" && make("strong", { class: "cut" }, "not given by the server"),
-      turn.stop === "cancelled" && make("strong", { class: "cut" }, "cancelled"),
+      Object.hasOwn(STOPS, turn.stop) && make("strong", { class: "cut" }, STOPS[turn.stop]),
       turn.shortened > 0 &&
         `saw ${counted(turn.shortened, "response")} shortened by ${counted(turn.leftOut, "character")}`,
-    ].filter(Boolean).flatMap((fact, place) => (place ? [" · ", fact] : [fact]));
+    ].filter(Boolean);
   }
 
   function card(body, turn, place, view) {
@@ -80,37 +79,19 @@ const Cards = (() => {
       make("header", {},
         make("h5", { dir: "auto" }, turn.agent),
         make("p", { class: "given" }, answer(turn.answer, body, view), " ", verdict(turn.right)),
-        make("p", { class: "facts" }, ...facts(turn))),
+        make("p", { class: "facts" }, ...joined(facts(turn)))),
       ...said(body, place, view),
       prompt(body, turn, view),
     );
   }
 
-  // Pages opened from disk may not use the clipboard API; then a selection is copied.
   function copyButton(label, content) {
     const copy = button(label, async () => {
-      let isCopied = true;
-      try {
-        await navigator.clipboard.writeText(content());
-      } catch {
-        isCopied = copySelected(content());
-      }
-      copy.textContent = isCopied ? "Copied" : "Could not copy";
+      const copied = Promise.resolve(content()).then((text) => navigator.clipboard.writeText(text));
+      copy.textContent = await copied.then(() => "Copied", () => "Could not copy");
       setTimeout(() => { copy.textContent = label; }, 1500);
     }, { class: "copy" });
     return copy;
-  }
-
-  function copySelected(content) {
-    const field = make("textarea", { class: "spoken" });
-    field.value = content;
-    const before = document.activeElement;
-    document.body.append(field);
-    field.select();
-    const isCopied = document.execCommand("copy");
-    field.remove();
-    before?.focus({ preventScroll: true });
-    return isCopied;
   }
 
   return { card, said, answer, copyButton };
@@ -118,10 +99,10 @@ const Cards = (() => {
 
 // One debate: the question, the verdict, and rounds side by side.
 const DebateView = (() => {
-  const { make, button, counted, number, verdict, seen, spoken } = Elements;
+  const { make, button, counted, joined, number, verdict, seen, spoken } = Elements;
   const ROLES = { generator: "generators", critic: "critics" };
 
-  function create(archive, { back, step, openOther, linkTo }) {
+  function create(archive, { back, step, open, linkTo }) {
     const view = { isRaw: false, isUnfolded: false, hasPrompts: false };
     const switching = (name, label, key) =>
       button(label, () => toggle(name), { "aria-pressed": "false", "aria-keyshortcuts": key, title: `Key: ${key}` });
@@ -193,32 +174,32 @@ const DebateView = (() => {
       return make(
         "h3", { id: "debate-title", tabindex: "-1" }, List.mark(one.outcome), " ",
         make("bdi", { class: "problem-name" }, one.problem), " ",
-        make("small", {}, ...parts.flatMap((part, order) => [order ? " · " : "", make("bdi", {}, part)])),
+        make("small", {}, ...joined(parts.map((part) => make("bdi", {}, part)))),
       );
     }
 
     function outcome(one) {
       const { answer, right, votes, tie, unanswered } = body.verdict;
-      const others = votes.slice(1).map((vote) =>
-        make("li", {}, Cards.answer(vote[0], body, view), make("span", { class: "facts" }, ` ${counted(vote[1], "vote")}`)));
-      const counts = votes.length > 0 ? ` ${counted(votes[0][1], "vote")}` : "";
+      const shown = (given) => Cards.answer(given, body, view);
+      const votesFor = (count) => make("span", { class: "facts" }, ` ${counted(count, "vote")}`);
+      const others = votes.slice(1).map(([given, count]) => make("li", {}, shown(given), votesFor(count)));
+      const became = [one.outcome, tie && "tie in the vote", unanswered > 0 && `${unanswered} without an answer`];
+      const fact = (name, ...parts) => make("div", {}, make("dt", {}, name), make("dd", {}, ...parts));
       return make(
         "dl", { class: "outcome" },
-        make("div", {}, make("dt", {}, "Right answer"), make("dd", {}, Cards.answer(body.reference, body, view))),
-        make("div", {}, make("dt", {}, "Verdict"),
-          make("dd", {}, Cards.answer(answer, body, view), " ", verdict(right), make("span", { class: "facts" }, counts))),
-        others.length > 0 &&
-          make("div", {}, make("dt", {}, "Others"), make("dd", {}, make("ul", {}, ...others))),
-        make("div", {}, make("dt", {}, "Outcome"),
-          make("dd", {}, [one.outcome, tie && "tie in the vote", unanswered > 0 && `${unanswered} without an answer`]
-            .filter(Boolean).join(", "))),
+        fact("Right answer", shown(body.reference)),
+        fact("Verdict", shown(answer), " ", verdict(right), votes.length > 0 && votesFor(votes[0][1])),
+        others.length > 0 && fact("Others", make("ul", {}, ...others)),
+        fact("Outcome", became.filter(Boolean).join(", ")),
       );
     }
 
     // The same question put to others, and to the same system with other seeds.
     function related(one) {
       const { columns, index } = archive;
-      const others = archive.sameProblem(shown).filter((other) => other !== shown);
+      const others = [...columns.problem.keys()].filter(
+        (other) => columns.problem[other] === columns.problem[shown] && other !== shown,
+      );
       const isSameSystem = (other) =>
         columns.system[other] === columns.system[shown] && columns.run[other] === columns.run[shown];
       const bySystem = others.filter((other) => columns.seed[other] === one.seed && !isSameSystem(other));
@@ -226,21 +207,19 @@ const DebateView = (() => {
       const name = (other) => (index.runs.length > 1 ? `${other.run}: ${other.title}` : other.title);
       const links = (title, numbers, label) =>
         numbers.length > 0 &&
-        make("p", { class: "related" }, `${title} `, ...numbers.flatMap((other, order) => {
+        make("p", { class: "related" }, `${title} `, ...joined(numbers.map((other) => {
           const described = archive.describe(other);
-          const isRight = List.isRight(described.outcome);
-          const link = make(
-            "a",
-            { href: Links.hashOf({ debate: Links.keyOf(archive, other), settings: {} }), onclick: (event) => {
-              if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-              event.preventDefault();
-              openOther(other);
-            } },
-            make("bdi", {}, label(described)), " ",
-            seen(isRight ? "✓" : "✗", { class: isRight ? "right" : "wrong" }), spoken(isRight ? "right" : "wrong"),
+          const [sign, word] = List.isRight(described.outcome) ? ["✓", "right"] : ["✗", "wrong"];
+          const onclick = (event) => {
+            if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+            event.preventDefault();
+            open(other);
+          };
+          return make(
+            "a", { href: Links.hashOf(archive, other), onclick },
+            make("bdi", {}, label(described)), " ", seen(sign, { class: word }), spoken(word),
           );
-          return order ? [", ", link] : [link];
-        }));
+        }), ", "));
       return [
         links("Same question, same seed:", bySystem, name),
         links("Other seeds:", bySeed, (other) => String(other.seed)),

@@ -1,90 +1,64 @@
 // Which debates are shown: one choice or none in every dimension, and how many debates every other choice would give.
 const Filters = (() => {
-  const MANY_ROUNDS = ["corrected", "damaged", "right throughout", "wrong throughout"];
-  const ONE_ROUND = ["right", "wrong"];
+  const OUTCOMES = [["corrected", "damaged", "right throughout", "wrong throughout"], ["right", "wrong"]];
+  const ROW = { isRow: true };
 
   // A dimension has options {key, label}. `has` says whether a debate falls under an option, `each` visits those it
   // falls under; both are called for every debate at every key press, so they allocate nothing.
   function dimensionsOf(archive, chosen) {
     const { index, columns } = archive;
     const seeds = [...new Set(columns.seed)].sort((one, other) => one - other);
-    const outcomes = [MANY_ROUNDS, ONE_ROUND]
+    const outcomes = OUTCOMES
       .filter((names) => columns.outcome.some((place) => names.includes(index.outcomes[place])))
       .flat();
     const names = index.systems.map(([name]) => name);
-    const systemKey = ([name, title]) => (names.indexOf(name) === names.lastIndexOf(name) ? name : `${name}/${title}`);
-    const named = (values) => values.map((value) => ({ key: String(value), label: String(value) }));
-    const seats = seatsOf(archive);
+    const systems = index.systems.map(([name, title]) => (
+      { key: names.indexOf(name) === names.lastIndexOf(name) ? name : `${name}/${title}`, label: title }
+    ));
+    const passes = passesOf(archive);
+    // `values` has the number of the option that a debate falls under, or -1.
+    const single = (name, label, options, values, others = {}) => ({
+      name, label, options: named(options), ...others,
+      has: (number, option) => values[number] === option,
+      each: (number, visit) => { if (values[number] !== -1) visit(values[number]); },
+    });
+    const ofSeats = (name, label, options, passes, others = {}) => ({
+      name, label, options: named(options), unit: "seat", has: passes, ...others,
+      each: (number, visit) => options.forEach((_, option) => { if (passes(number, option)) visit(option); }),
+    });
     return [
-      { name: "run", label: "Run", options: named(index.runs), ...single(columns.run) },
-      {
-        name: "system", label: "System", ...single(columns.system),
-        options: index.systems.map((system) => ({ key: systemKey(system), label: system[1] })),
-      },
-      {
-        name: "benchmark", label: "Benchmark", options: named(index.benchmarks),
-        ...single(columns.problem.map((problem) => index.problems[problem][0])),
-      },
-      {
-        name: "seed", label: "Seed", options: named(seeds),
-        ...single(columns.seed.map((seed) => seeds.indexOf(seed))),
-      },
-      {
-        name: "agent", label: "Agent", unit: "seat", options: named(index.agents),
-        has: (number, agent) => seats.passes(number, agent, chosen.was),
-        each: (number, visit) => {
-          for (const agent of seats.agents(number)) if (seats.passes(number, agent, chosen.was)) visit(agent);
-        },
-      },
-      {
-        name: "was", label: "Its last turn was", unit: "seat", needs: "agent", options: named(["right", "wrong"]),
-        has: () => true, // the agent's dimension filters by both
-        each: (number, visit) => {
-          for (const was of [0, 1]) if (chosen.agent !== null && seats.passes(number, chosen.agent, was)) visit(was);
-        },
-      },
-      {
-        name: "outcome", label: "Outcome", isRow: true, options: named(outcomes),
-        ...single(columns.outcome.map((outcome) => outcomes.indexOf(index.outcomes[outcome]))),
-      },
-      {
-        name: "first", label: "Generators", isRow: true, options: named(["agreed", "split"]),
-        ...single(columns.agreed.map((agreed) => 1 - agreed)),
-      },
-      {
-        name: "vote", label: "Vote", isRow: true, options: named(["tie"]),
-        ...single(columns.tie.map((tie) => tie - 1)),
-      },
+      single("run", "Run", index.runs, columns.run),
+      single("system", "System", systems, columns.system),
+      single("benchmark", "Benchmark", index.benchmarks, columns.problem.map((problem) => index.problems[problem][0])),
+      single("seed", "Seed", seeds, columns.seed.map((seed) => seeds.indexOf(seed))),
+      ofSeats("agent", "Agent", index.agents, (number, agent) => passes(number, agent, chosen.was)),
+      ofSeats("was", "Its last turn was", ["right", "wrong"],
+        (number, was) => chosen.agent !== null && passes(number, chosen.agent, was),
+        { needs: "agent", has: () => true }), // the agent's dimension filters by both
+      single("outcome", "Outcome", outcomes, columns.outcome.map((place) => outcomes.indexOf(index.outcomes[place])), ROW),
+      single("first", "Generators", ["agreed", "split"], columns.agreed.map((agreed) => 1 - agreed), ROW),
+      single("vote", "Vote", ["tie"], columns.tie.map((tie) => tie - 1), ROW),
     ].filter((dimension) => dimension.options.length > 1 || dimension.name === "vote");
   }
 
-  // A dimension in which a debate falls under one option, or none (-1).
-  function single(values) {
-    return {
-      has: (number, option) => values[number] === option,
-      each: (number, visit) => { if (values[number] !== -1) visit(values[number]); },
-    };
-  }
+  const named = (values) => values.map((value) => (value.key ? value : { key: String(value), label: String(value) }));
 
-  // Who was right in the last round they spoke in. An agent with several seats in it passes if one of them does.
-  function seatsOf(archive) {
-    const { index, columns } = archive;
+  // Whether an agent was right or wrong (or either: null) in the last round it spoke in, in one of its seats.
+  function passesOf({ index, columns }) {
     const lastSeats = index.seatings.map((rounds) => {
       const seats = new Map();
       let seat = 0;
       for (const agents of rounds) {
-        const here = new Map();
-        for (const agent of agents) here.set(agent, [...(here.get(agent) ?? []), seat++]);
-        for (const [agent, places] of here) seats.set(agent, places);
+        const here = Map.groupBy(agents.map((agent) => [agent, seat++]), ([agent]) => agent);
+        for (const [agent, places] of here) seats.set(agent, places.map(([, place]) => place));
       }
       return seats;
     });
-    function passes(number, agent, was) {
+    return (number, agent, was) => {
       const seats = lastSeats[columns.seating[number]].get(agent);
-      if (seats === undefined) return false;
-      return was === null || seats.some((seat) => columns.right[number][seat] === (was === 0 ? "1" : "0"));
-    }
-    return { passes, agents: (number) => lastSeats[columns.seating[number]].keys() };
+      if (seats === undefined || was === null) return seats !== undefined;
+      return seats.some((seat) => columns.right[number][seat] === (was === 0 ? "1" : "0"));
+    };
   }
 
   function create(archive) {
@@ -217,19 +191,17 @@ const Controls = (() => {
     const everything = make("input", { type: "checkbox", id: "debate-search-said" });
     words.addEventListener("input", type);
     everything.addEventListener("change", type);
-    const parts = filters.dimensions.map((dimension) => (dimension.isRow ? buttons(dimension) : menu(dimension)));
+    const menus = filters.dimensions.filter(({ isRow }) => !isRow).map(menu);
+    const rows = filters.dimensions.filter(({ isRow }) => isRow).map(buttons);
     const clearing = button("Clear", clear, { class: "clear" });
-    const search = make(
-      "div", { class: "search" },
-      make("label", { for: "debate-search" }, "Search"), words,
-      make("label", { class: "check", for: "debate-search-said" }, everything, "in everything said"),
-    );
     const element = make(
       "form",
       { class: "filters", "aria-label": "Filters", role: "search", onsubmit: (event) => event.preventDefault() },
-      search,
-      make("div", { class: "choices" }, ...parts.filter((part) => !part.isRow).map((part) => part.element)),
-      make("div", { class: "choices" }, ...parts.filter((part) => part.isRow).map((part) => part.element)),
+      make("div", { class: "search" },
+        make("label", { for: "debate-search" }, "Search"), words,
+        make("label", { class: "check", for: "debate-search-said" }, everything, "in everything said")),
+      make("div", { class: "choices" }, ...menus.map((part) => part.element)),
+      make("div", { class: "choices" }, ...rows.map((part) => part.element)),
     );
 
     function menu({ name, label, options, needs }) {
@@ -238,7 +210,7 @@ const Controls = (() => {
       const select = make("select", { id: `filter-${name}` }, all, ...shown);
       select.addEventListener("change", () => change(name, select.value === "" ? null : Number(select.value)));
       const part = make("div", { class: "choice" }, make("label", { for: select.id }, label), select);
-      const update = (counts) => {
+      const update = ({ [name]: counts }) => {
         part.hidden = needs !== undefined && filters.chosen[needs] === null;
         shown.forEach((option, place) => {
           option.textContent = `${options[place].label} (${number(counts[place])})`;
@@ -247,7 +219,7 @@ const Controls = (() => {
         select.value = filters.chosen[name] ?? "";
         select.classList.toggle("chosen", filters.chosen[name] !== null);
       };
-      return { element: part, update, name };
+      return { element: part, update };
     }
 
     function buttons({ name, label, options }) {
@@ -262,16 +234,16 @@ const Controls = (() => {
         make("span", { class: "label", "aria-hidden": "true" }, label),
         ...shown.map(({ choice }) => choice),
       );
-      const update = (counts) => shown.forEach(({ choice, count }, place) => {
+      const update = ({ [name]: counts }) => shown.forEach(({ choice, count }, place) => {
         count.textContent = number(counts[place]);
         choice.setAttribute("aria-pressed", String(filters.chosen[name] === place));
         choice.disabled = counts[place] === 0 && filters.chosen[name] !== place;
       });
-      return { element: part, update, name, isRow: true };
+      return { element: part, update };
     }
 
     function update(counts, { isFiltered }) {
-      for (const part of parts) part.update(counts[part.name]);
+      for (const part of [...menus, ...rows]) part.update(counts);
       clearing.disabled = !isFiltered;
     }
 

@@ -1,6 +1,6 @@
 // The list of debates. Rows have one height, and only visible ones exist, however many debates there are.
 const List = (() => {
-  const { make, spoken, seen } = Elements;
+  const { make, joined, spoken, seen } = Elements;
   const BEYOND = 6;
   const MOST_DOTS = 8;
 
@@ -18,17 +18,14 @@ const List = (() => {
 
   // A circle per seat and round, filled for a right answer; of many seats their number.
   function dots(rounds) {
-    const groups = rounds.map((seats) => {
-      const right = seats.filter((seat) => seat.isRight).length;
-      if (seats.length > MOST_DOTS) return seen(`${right}/${seats.length}`, { class: "round-dots" });
+    const right = rounds.map((seats) => seats.filter((seat) => seat.isRight).length);
+    const groups = rounds.map((seats, place) => {
+      if (seats.length > MOST_DOTS) return seen(`${right[place]}/${seats.length}`, { class: "round-dots" });
       const circles = seats.map((seat) => make("i", { class: seat.isRight ? "dot right" : "dot wrong" }));
       return make("span", { class: "round-dots", "aria-hidden": "true" }, ...circles);
     });
-    const words = rounds.map((seats, place) => {
-      const right = seats.filter((seat) => seat.isRight).length;
-      return `round ${place + 1}: ${right} of ${seats.length} right`;
-    });
-    return make("span", { class: "dots", title: words.join(", ") }, ...groups, spoken(words.join(", ")));
+    const words = rounds.map((seats, place) => `round ${place + 1}: ${right[place]} of ${seats.length} right`).join(", ");
+    return make("span", { class: "dots", title: words }, ...groups, spoken(words));
   }
 
   function create(archive, { open }) {
@@ -58,8 +55,7 @@ const List = (() => {
         mark(one.outcome),
         make("span", { class: "asked" },
           make("span", { class: "beginning", dir: "auto" }, one.question.slice(0, 200)),
-          make("span", { class: "where" },
-            ...where.flatMap((text, place) => [place ? " · " : "", make("bdi", {}, text)]))),
+          make("span", { class: "where" }, ...joined(where.map((text) => make("bdi", {}, text))))),
         make("span", { class: "answer", dir: "auto" }, spoken("answer "), one.verdict ?? "no answer"),
         dots(one.rounds),
       );

@@ -15,8 +15,8 @@ const Debates = (() => {
     const filters = Filters.create(archive);
     const search = Search.create(archive);
     const controls = Controls.create(filters, { change, type, clear });
-    const list = List.create(archive, { open: (wanted) => open(wanted) });
-    const view = DebateView.create(archive, { back, step, openOther: (other) => open(other), linkTo });
+    const list = List.create(archive, { open });
+    const view = DebateView.create(archive, { back, step, open, linkTo: (wanted) => linkTo(wanted) });
     const count = make("p", { class: "count", role: "status", "aria-live": "polite" });
     const nothing = make("p", { class: "nothing", hidden: true }, "No debate passes these filters.");
     const browser = make(
@@ -43,22 +43,22 @@ const Debates = (() => {
       return { ...filters.settings(), ...(words ? { text: words } : {}), ...(said ? { said: "1" } : {}) };
     }
 
-    const state = (debate) => ({
-      debate: debate === null ? null : Links.keyOf(archive, debate), settings: settings(),
-    });
+    // A step is an entry of the history, which "back" undoes.
+    const write = (debate, { isStep = false } = {}) =>
+      Links.write({ debate: debate === null ? null : Links.keyOf(archive, debate), settings: settings() }, { isStep });
 
     function change(name, option) {
       filters.choose(name, option);
       refresh();
-      Links.write(state(null), { isStep: false });
+      write(null);
+    }
+
+    function type() {
+      lookFor();
+      write(null);
     }
 
     // Every key press ends the search before it.
-    function type() {
-      lookFor();
-      Links.write(state(null), { isStep: false });
-    }
-
     function lookFor() {
       search.cancel();
       const words = controls.words.value;
@@ -83,7 +83,7 @@ const Debates = (() => {
 
     function clear() {
       restore({});
-      Links.write(state(null), { isStep: false });
+      write(null);
       controls.words.focus();
     }
 
@@ -106,8 +106,7 @@ const Debates = (() => {
       browser.hidden = wanted !== null;
       if (wanted === null) {
         list.show(list.numbers, view.shown ?? undefined);
-        if (!wasOpen || !takesFocus) return;
-        list.focus();
+        if (wasOpen && takesFocus) list.focus();
         return;
       }
       const position = list.numbers.indexOf(wanted);
@@ -117,13 +116,13 @@ const Debates = (() => {
 
     function open(wanted) {
       display(wanted, { takesFocus: true });
-      Links.write(state(wanted), { isStep: true });
+      write(wanted, { isStep: true });
     }
 
     function back() {
       if (current === null) return;
       display(null, { takesFocus: true });
-      Links.write(state(null), { isStep: true });
+      write(null, { isStep: true });
     }
 
     // To the debate before or after this one; "back" then still leads to the list.
@@ -132,12 +131,10 @@ const Debates = (() => {
       const wanted = list.numbers[position + by];
       if (position === -1 || wanted === undefined) return;
       display(wanted, { takesFocus: false });
-      Links.write(state(wanted), { isStep: false });
+      write(wanted);
     }
 
-    function linkTo(wanted) {
-      return Links.address({ debate: Links.keyOf(archive, wanted), settings: {} });
-    }
+    const linkTo = (wanted) => location.href.split("#")[0] + Links.hashOf(archive, wanted);
 
     // --- the page's address ---
 
@@ -167,10 +164,10 @@ const Debates = (() => {
     function move(by) {
       if (current !== null) {
         step(by);
-        return;
+      } else {
+        if (document.activeElement === list.element) list.move(by);
+        list.focus();
       }
-      if (document.activeElement === list.element) list.move(by);
-      list.focus();
     }
 
     section.append(browser, view.element);
@@ -225,7 +222,7 @@ const Theme = (() => {
 
 // Keyboard shortcuts. They are off while the user types, and can be switched off in the help.
 const Keyboard = (() => {
-  const { make, button } = Elements;
+  const { make, button, joined } = Elements;
   const KEYS = [
     ["j, k", "next and previous debate; in the list also ↓ and ↑, in a debate → and ←"],
     ["Enter", "open the debate"],
@@ -240,7 +237,7 @@ const Keyboard = (() => {
 
   function helpDialog(toggled, isOn) {
     const rows = KEYS.flatMap(([key, meaning]) => [
-      make("dt", {}, ...key.split(", ").flatMap((one, place) => [place ? ", " : "", make("kbd", {}, one)])),
+      make("dt", {}, ...joined(key.split(", ").map((one) => make("kbd", {}, one)), ", ")),
       make("dd", {}, meaning),
     ]);
     const box = make("input", { type: "checkbox", id: "keys-on", onchange: () => toggled(box.checked) });
@@ -276,23 +273,18 @@ const Keyboard = (() => {
       "?": help,
     };
     const always = { Escape: debates.back, ArrowRight: () => debates.step(1), ArrowLeft: () => debates.step(-1) };
+    const TYPING = "input:not([type=checkbox]), textarea, select, [contenteditable]";
+    const OF_A_DEBATE = ["t", "m", "p", "Escape", "ArrowRight", "ArrowLeft"];
 
     document.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || dialog.open) return;
-      if (isTyping(event.target)) return;
-      const isArrow = event.key.startsWith("Arrow");
-      if (["t", "m", "p"].includes(event.key) && !debates.isOpen()) return;
-      if (isArrow && (!debates.isOpen() || event.target.closest("pre, .scroll"))) return;
-      if (event.key === "Escape" && !debates.isOpen()) return;
+      if (event.target.closest(TYPING) || (OF_A_DEBATE.includes(event.key) && !debates.isOpen())) return;
+      if (event.key.startsWith("Arrow") && event.target.closest("pre, .scroll")) return;
       const action = (isOn && letters[event.key]) || always[event.key];
       if (!action) return;
       event.preventDefault();
       action();
     });
-  }
-
-  function isTyping(target) {
-    return target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
   }
 
   return { start };
