@@ -1,5 +1,6 @@
 """`mada evaluate` and `mada ablate`: measure systems, with a run or without."""
 
+import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mada.cli.run import RunOption, run_stage
-from mada.cli.terminal import console, names_in, silence_libraries
+from mada.cli.terminal import names_in, silence_libraries
 from mada.errors import MadaError
 
 if TYPE_CHECKING:
@@ -172,11 +173,12 @@ def _evaluate_run(folder: Path, given: dict[str, Any], out: Path | None, earlier
 
     [stored] = _stored_runs([folder])
     from mada.agents import adapter_folders, recipe_of, team_names
-    from mada.recipe.loading import changed_recipe
+    from mada.recipe.loading import overridden
 
     changes = {f"evaluation.{key}": given[key] for key in _OF_ALL if key in given}
-    allowed = {f"engine.{key}": value for key, value in _some(given, "fail_on_error").items()}
-    recipe = changed_recipe(recipe_of(stored), changes | allowed)
+    changes |= {f"engine.{key}": value for key, value in _some(given, "fail_on_error").items()}
+    overrides = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in changes.items()]
+    recipe = overridden(recipe_of(stored), overrides)
     generators, critics = team_names(recipe)
     adapter_folders(stored, (*generators, *critics))  # raises if one is missing
 
@@ -278,18 +280,10 @@ def _progress() -> "Generator[Events]":
 
 
 def _print_results(folder: Path) -> None:
-    from mada.cli.runs import print_headline_tables
-    from mada.report.publishing import PAGE_FILE
-    from mada.report.reading import Source, read_summary
+    from mada.cli.runs import print_results
+    from mada.report.reading import Source
     from mada.report.sections.run import cost_lines
     from mada.runs import StoredRun
 
-    stored = StoredRun.read(folder)
-    summary = read_summary(stored)
-    assert summary is not None
-    typer.echo()
-    print_headline_tables(summary, console())
-    cost = Source.of(stored).cost
-    if cost is not None:
-        typer.echo("\n".join(cost_lines(cost)) + "\n")
-    typer.echo(f"report: {folder / PAGE_FILE}")
+    cost = Source.of(StoredRun.read(folder)).cost
+    print_results(folder, notes=[*cost_lines(cost), ""] if cost is not None else ())

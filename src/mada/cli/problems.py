@@ -1,23 +1,24 @@
 """`mada problems`: look at data sets, cut them, and see what they share with the benchmarks."""
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mada.cli.terminal import console, print_json
 from mada.errors import DataError
-from mada.text import counted, sanitize
+from mada.text import counted, excerpt, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mada.problems import Match, Problem
-    from mada.problems.sources import Source
 
 app = typer.Typer(no_args_is_help=True, help="Look at problem sets, cut them, compare them with benchmarks.")
 
@@ -46,35 +47,32 @@ def list_known(folder: FolderOption = None, as_json: JsonOption = False) -> None
     from mada.problems.sources import parse_sources
 
     chosen = data_folder(folder)
-    counts = {name: _local_rows(name, chosen) for name in KNOWN_SETS}
-    hubs = {name: parse_sources(known.hub)[0] for name, known in KNOWN_SETS.items() if known.hub}
+    records: list[dict[str, Any]] = []
+    for name, known in KNOWN_SETS.items():
+        hub = parse_sources(known.hub)[0] if known.hub else None
+        source = {"name": hub.name, **hub.options} if hub else None
+        records.append({"name": name, **asdict(known), "local_rows": _local_rows(name, chosen), "hub": source})
     if as_json:
-        known = [
-            {"name": name, **asdict(one), "local_rows": counts[name], "hub": _plain(hubs.get(name))}
-            for name, one in KNOWN_SETS.items()
-        ]
-        print_json(known)
+        print_json(records)
         return
     from rich.table import Table
 
     table = Table("name", "title", box=None, pad_edge=False)
     table.add_column("rows", justify="right")
     table.add_column("from", overflow="fold")
-    kind = ""
-    for name, known in KNOWN_SETS.items():
-        if known.kind != kind:
-            kind = known.kind
-            table.add_row(f"[{kind}]", style="dim")
-        rows = counts[name]
-        if known.kind == "built-in":
-            origin = "made here"
-        elif rows is not None:
-            origin = "\n".join(known.files)
-        elif chosen is not None:
-            origin = f"missing: {', '.join(known.files)}"
-        else:
-            origin = f"hub:{hubs[name].name}" if name in hubs else "needs MADA_DATA"
-        table.add_row(name, known.title, f"{known.rows if rows is None else rows:,}", origin)
+    for kind, group in itertools.groupby(records, key=itemgetter("kind")):
+        table.add_row(f"[{kind}]", style="dim")
+        for one in group:
+            files, rows = one["files"], one["local_rows"]
+            if kind == "built-in":
+                origin = "made here"
+            elif rows is not None:
+                origin = "\n".join(files)
+            elif chosen is not None:
+                origin = f"missing: {', '.join(files)}"
+            else:
+                origin = f"hub:{one['hub']['name']}" if one["hub"] else "needs MADA_DATA"
+            table.add_row(one["name"], one["title"], f"{one['rows'] if rows is None else rows:,}", origin)
     console().print(table)
 
 
@@ -207,10 +205,6 @@ def overlap(
         _print_matches(out, [match for one in found.values() for match in one.matches], problems=problems)
 
 
-def _plain(hub: "Source | None") -> dict[str, str] | None:
-    return {"name": hub.name, **hub.options} if hub else None
-
-
 def _load(
     source: str, folder: Path | None, column: Sequence[str] | None = None, **options: str | None
 ) -> "list[Problem]":
@@ -244,16 +238,13 @@ def _print_problem(out: "Console", problem: "Problem") -> None:
 
     out.print()
     out.print(Text.assemble((sanitize(problem.id), "bold"), (f"  {sanitize(problem.source)}", "dim")))
-    out.print(Padding(Text(sanitize(problem.question)), (0, 0, 0, 2)))
-    out.print(Padding(Text.assemble(("answer  ", "dim"), sanitize(problem.answer)), (0, 0, 0, 2)))
+    for text in (Text(sanitize(problem.question)), Text.assemble(("answer  ", "dim"), sanitize(problem.answer))):
+        out.print(Padding(text, (0, 0, 0, 2)))
 
 
 def _print_matches(out: "Console", matches: "Sequence[Match]", *, problems: "Sequence[Problem]") -> None:
-    from rich.text import Text
-
-    questions = {problem.id: " ".join(problem.question.split()) for problem in problems}
+    questions = {problem.id: excerpt(problem.question, out.width - 2) for problem in problems}
     for match in matches:
         pair = f"{sanitize(match.training)} ~ {sanitize(match.benchmark)}"
         out.print(f"\n{match.kind:7}  {match.similarity:.2f}  {pair}", soft_wrap=True)
-        beginning = Text(f"  {sanitize(questions[match.training][: out.width])}", style="dim")
-        out.print(beginning, no_wrap=True, overflow="ellipsis")
+        out.print(f"  {questions[match.training]}", style="dim")

@@ -167,22 +167,14 @@ def _run(job: _Job, *, only: bool = False, trackers: Sequence[str] = ()) -> None
 
 
 def _print_results(folder: Path) -> None:
-    from mada.cli.runs import print_headline_tables
-    from mada.report.publishing import PAGE_FILE
-    from mada.report.reading import read_summary
-    from mada.runs import StoredRun
+    from mada.cli.runs import print_results
 
-    stored = StoredRun.read(folder)
-    done = [mark.name for mark in stored.finished_stages()]
-    summary = read_summary(stored) if "evaluate" in done else None
-    typer.echo()
-    if summary is not None:
-        print_headline_tables(summary, console())
+    done = print_results(folder)
+    quoted = shlex.quote(str(folder))
     if "report" in done:
-        typer.echo(f"report: {folder / PAGE_FILE}")
-        typer.echo(f'next:   mada debate --run {shlex.quote(str(folder))} "Calculate 64 + 57 - 38."')
+        typer.echo(f'next:   mada debate --run {quoted} "Calculate 64 + 57 - 38."')
     else:
-        typer.echo(f"{counted(len(done), 'stage')} done. To continue: mada run --run {shlex.quote(str(folder))}")
+        typer.echo(f"{counted(len(done), 'stage')} done. To continue: mada run --run {quoted}")
 
 
 def _check(job: _Job) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """`mada runs` and `mada show`: the runs in a folder, and one run's progress, training and results as text."""
 
 import shlex
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,8 +103,26 @@ def _latest_run(folder: Path) -> Path:
     return max(started, key=lambda run: started[run])
 
 
-def print_headline_tables(summary: "Summary", screen: "Console") -> None:
-    """Print the tables of all systems."""
+def print_results(folder: Path, *, notes: Iterable[str] = ()) -> list[str]:
+    """Print the tables of all systems, notes, and where the report lies, if there are any; return finished stages."""
+    from mada.report.publishing import PAGE_FILE
+    from mada.report.reading import read_summary
+    from mada.runs import StoredRun
+
+    run = StoredRun.read(folder)
+    done = [mark.name for mark in run.finished_stages()]
+    summary = read_summary(run) if "evaluate" in done else None
+    typer.echo()
+    if summary is not None:
+        _print_headline_tables(summary, console())
+    for note in notes:
+        typer.echo(note)
+    if "report" in done:
+        typer.echo(f"report: {folder / PAGE_FILE}")
+    return done
+
+
+def _print_headline_tables(summary: "Summary", screen: "Console") -> None:
     from mada.report.forms.terminal import print_table
     from mada.report.sections.results import headline_tables
 
@@ -193,7 +212,7 @@ def _print_results(source: "Source", folder: Path, screen: "Console") -> None:
     if source.left_out:
         screen.print(f"the evaluation is not finished; left out: {sanitize(str(source.left_out))}", soft_wrap=True)
     summary = summarize(source.grid)
-    print_headline_tables(summary, screen)
+    _print_headline_tables(summary, screen)
     screen.print(printable(headline_sentence(summary)), style="bold", soft_wrap=True)
     page = folder / PAGE_FILE
     command = f"mada report {shlex.quote(sanitize(str(folder)))}"

@@ -6,7 +6,7 @@ field that takes only text takes it as it stands, so `model.revision=1234567` is
 
 import tomllib
 import types
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,14 +34,6 @@ def load_recipe(path: Path | None, *, overrides: Sequence[str] = ()) -> Recipe:
 def overridden(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     """Return a recipe with `key=value` overrides."""
     return _with_overrides(recipe.model_dump(mode="json"), overrides)
-
-
-def changed_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """Return a recipe with other values of some fields, given by key."""
-    values = recipe.model_dump(mode="json")
-    for key, value in changes.items():
-        _set(values, key.split("."), value)
-    return validated(Recipe, values, where="", overrides={key: f"{key}={value}" for key, value in changes.items()})
 
 
 def read_toml(path: Path) -> dict[str, Any]:
