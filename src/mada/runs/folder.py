@@ -1,7 +1,6 @@
 """A run's folder: read by anyone (`StoredRun`), written by one process at a time (`Run`)."""
 
 import logging
-import re
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
@@ -36,7 +35,6 @@ T = TypeVar("T")
 
 EXPORT = "export"
 """The mark of a folder that is no run but can be read like one: what `mada export` wrote."""
-_STAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MOST_NAMED = 5
 
 _log = logging.getLogger(__name__)
@@ -318,9 +316,7 @@ class Stage:
 
 
 def mark_path(folder: Path, name: str) -> Path:
-    """Return the path of a stage's mark; a name that cannot be a file's raises."""
-    if not _STAGE_NAME.fullmatch(name):
-        raise RunError(f"{name!r} cannot name a stage; use letters, digits, '-', '_' and '.', a letter or digit first")
+    """Return the path of a stage's mark."""
     return folder / "stages" / f"{name}.json"
 
 

@@ -78,9 +78,7 @@ def test_thinking_opened_by_the_prompt():
     ("line", "complaint"),
     [
         (b'{"response": "x"}', "standard input:1: 'answer' is missing; every row needs 'response'"),
-        (b'{"answer": "x"}', "standard input:1: 'response' is missing"),
         (b'{"response": null, "answer": "x"}', "standard input:1: 'response' is null"),
-        (b'{"response": "x", "answer": " "}', "standard input:1: 'answer' is \" \""),
         (b'{"response": "x", "answer": true}', "standard input:1: 'answer' is true"),
         (b'{"response": ', "standard input:1: not valid JSON"),
         (b"[1]", "standard input:1: wanted an object"),

@@ -58,24 +58,6 @@ def test_for_programs(run):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "not valid JSON"),
-        ("{}", "'model_type' is missing"),
-        ('{"model_type": "zzz"}', "has no model 'zzz'"),
-        ('{"model_type": "t5"}', "is not a causal language model (t5)"),
-    ],
-)
-def test_files_that_are_not_models(content, message, run, tmp_path):
-    (tmp_path / "config.json").write_text(content)
-    code, out, err = run(tmp_path / "config.json")
-    assert (code, out) == (2, "")
-    assert err.startswith(f"mada: {tmp_path / 'config.json'}")
-    assert message in err
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--rank", "0"], "--rank"),

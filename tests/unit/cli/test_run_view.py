@@ -8,7 +8,7 @@ from rich.console import Console
 
 from factories import stage_summary
 from mada.cli.run_view import RunView, outcome
-from mada.events import Progress, StageFinished, StageSkipped, StageStarted, StepFinished, TrainingStarted
+from mada.events import Progress, StageFinished, StageSkipped, StageStarted
 from mada.runs import StageMark
 
 
@@ -50,13 +50,6 @@ def test_a_stage_is_announced_and_its_outcome_told():
         "2/6 generators: train the generators",
         "    best on the validation set: generator-1 62.5% at step 10, generator-2 50.0% at step 0 (1 min 15 s)",
     ]
-
-
-def test_a_stage_that_warns_is_heard():
-    screen, console = view()
-    best = {"critic-1": {"step": 0, "accuracy": 0.5}}
-    screen(StageFinished(mark("critics", best=best, warnings=["critic-1: no step was better\x1b[2J"])))
-    assert shown(console).splitlines()[1] == "    warning: critic-1: no step was better�[2J"
 
 
 @pytest.mark.parametrize(
@@ -151,15 +144,3 @@ def test_a_terminal_gets_a_bar_that_goes_away():
     assert screen._bar is None
     assert "    3 completions sampled, 2 shared between systems (12 s)" in shown(console)
     screen.close()
-
-
-def test_a_training_is_shown_with_its_own_view_until_it_ends():
-    screen, console = view()
-    screen(TrainingStarted("critics", ("critic-1",), 1, 2, {}, {}))
-    training = screen._training
-    assert training is not None
-    screen(StepFinished(1, 2, {}, 1.0, 1.0))
-    assert shown(console).startswith("critics: step 1/2")
-    screen.close()
-    assert screen._training is None
-    assert training.doing == "stopped"

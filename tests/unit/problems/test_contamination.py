@@ -91,22 +91,6 @@ def test_the_three_kinds_of_match_strongest_first(problem: Make) -> None:
     assert (found.training_rows, found.benchmark_rows) == (4, 2)
 
 
-def test_several_benchmarks_are_compared_in_one_pass(problem: Make) -> None:
-    training = [problem("a b c", name="t/1"), problem("d e f", name="t/2")]
-    benchmarks = {
-        "one": [problem("A B C", name="b")],
-        "two": [problem("d, e, f", name="c"), problem("g")],
-        "none": [],
-    }
-
-    found = find_overlaps(training, benchmarks)
-
-    assert [match.training for match in found["one"].matches] == ["t/1"]
-    assert [match.training for match in found["two"].matches] == ["t/2"]
-    assert found["none"].matches == ()
-    assert found["two"].benchmark_rows == 2
-
-
 def test_copies_are_removed_and_counted_by_benchmark(problem: Make) -> None:
     training = [problem("Find $x$", name="t/1"), problem("keep", name="t/2"), problem("find x.", name="t/3")]
     training += [problem("Both", name="t/4")]

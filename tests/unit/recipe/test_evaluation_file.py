@@ -170,42 +170,27 @@ def test_a_stored_recipe_reads_back_and_may_lack_what_mada_gained_since(tmp_path
             AGENT + system("vote", agents='["base", "bsae"]'),
             "'bsae'; did you mean 'base'? choose from base, other",
         ),
-        (AGENT + system("judge", 'judge = "stranger"'), "'stranger'; choose from base, other"),
-        (AGENT + system("debate", 'critics = ["othr"]'), "'othr'; did you mean 'other'?"),
         (SMALLEST + system("vote", 'matched_to = "team"'), "matched_to: unknown system 'team'"),
         ('reference = "team"\n' + SMALLEST, "reference: unknown system 'team'"),
         # repeated names
         (SMALLEST + SINGLE, "two systems are called 'single'"),
-        (SMALLEST + system("vote", 'name = "single"'), "two systems are called 'single'"),
         # fields that contradict the kind
         (AGENT + system("judge"), "systems[0]: a judge needs judge"),
-        (SMALLEST + system("best-of-n"), "systems[1]: a best-of-n needs critics"),
         (AGENT + system("debate"), "systems[0]: a debate needs critics"),
         (AGENT + system("vote", 'judge = "base"'), "systems[0]: a vote has no judge"),
-        (AGENT + system("judge", 'judge = "base"\ncritics = ["base"]'), "systems[0]: a judge has no critics"),
         (AGENT + system("vote", "rounds = 3"), "systems[0]: a vote has no rounds"),
         (SMALLEST + system("vote", 'samples = 3\nmatched_to = "single"'), "systems[1]: matched_to"),
         (SMALLEST + system("best-of-n", 'critics = ["base"]\nmatched_to = "single"'), "systems[1]: matched_to"),
         (SMALLEST + system("vote", 'match = "cost"'), "systems[1]: match"),
         (AGENT + system("debate", 'critics = ["base"]\nsamples = 3'), "systems[0]: a debate has one answer per agent"),
-        (AGENT + system("single", "samples = 3"), "systems[0]: a single has one answer per agent"),
         # keys and values
         ("benchmark = 3\n" + SMALLEST, "benchmark: unknown key; did you mean 'benchmarks'?"),
         (AGENT + system("vote", "sample = 3"), "systems[0].sample: unknown key; did you mean 'samples'?"),
         ('[agents.base]\nmodel = "m"\nlora = 3\n' + SINGLE, "agents.base.lora: unknown key"),
         ("[agents.base]\n" + SINGLE, "agents.base.model: is missing"),
-        ('seeds = "ten"\n' + SMALLEST, 'seeds: got "ten"'),
-        ("seeds = 0\n" + SMALLEST, "seeds: got 0"),
-        ("price_per_hour = -1.5\n" + SMALLEST, "price_per_hour: got -1.5"),
         (AGENT + system("jury"), "systems[0].kind: got \"jury\", wanted 'single', 'vote'"),
-        (AGENT + system("vote", agents='"base"'), "systems[0].agents: got"),
         (AGENT + system("vote", agents="[]"), "systems[0].agents: got []"),
-        ("[inference]\ntop_p = 2.0\n" + SMALLEST, "inference.top_p: got 2.0"),
-        ('[prompts]\nreasoning = "Solve it."\n' + SMALLEST, "prompts.reasoning: "),
-        ('benchmarks = ["a", "a"]\n' + SMALLEST, "benchmarks: got 'a' more than once"),
         (AGENT, "systems: is missing"),
-        (SINGLE, "agents: is missing"),
-        ("systems = []\n" + AGENT, "systems: got []"),
         ("[agents]\n" + SINGLE, "agents: got {}"),
         (SMALLEST + "seeds = = 3\n", "not valid TOML"),
     ],
@@ -214,16 +199,6 @@ def test_a_mistake_is_named_with_its_file_and_key(text, words, tmp_path):
     path = written(tmp_path, text)
     with pytest.raises(RecipeError, match=f"^{re.escape(f'{path}: ')}.*{re.escape(words)}"):
         load_evaluation(path)
-
-
-def test_all_mistakes_are_named_at_once(tmp_path):
-    path = written(tmp_path, "seeds = 0\nsed = 3\n" + AGENT + system("jury"))
-    with pytest.raises(RecipeError) as caught:
-        load_evaluation(path)
-    first, *others = str(caught.value).split("\n")
-    assert first == "3 mistakes:"
-    for line, key in zip(sorted(others), ["sed: ", "seeds: ", "systems[0].kind: "], strict=True):
-        assert line.startswith(f"  {path}: {key}")
 
 
 @pytest.mark.parametrize(

@@ -159,24 +159,6 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_was(folder: Path) 
     assert sorted(content(folder)) == ["a", "b", "c", "thesis.tex"]
 
 
-def test_a_file_in_the_folders_place_is_refused(folder: Path) -> None:
-    folder.parent.mkdir()
-    folder.write_text("x")
-    with pytest.raises(RunError, match=r"is a file; a run needs a folder\. Choose another name"):
-        Run.open(folder, Recipe())
-    with pytest.raises(RunError, match="is a file; give the folder of a run"):
-        Run.read(folder)
-    with pytest.raises(RunError, match="cannot be used: Not a directory"):
-        Run.open(folder / "inner", Recipe())
-
-
-@pytest.mark.parametrize("step", ["mkdir", "iterdir"])
-def test_a_folder_without_access_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    monkeypatch.setattr(Path, step, fail(errno.EACCES))
-    with pytest.raises(RunError, match="cannot be used: Permission denied"):
-        Run.open(folder, Recipe())
-
-
 def test_a_damaged_manifest_is_refused_and_the_lock_given_back(folder: Path) -> None:
     Run.open(folder, Recipe()).close()
     whole = (folder / "manifest.json").read_bytes()
@@ -328,12 +310,6 @@ def test_a_summary_that_cannot_be_stored_is_refused_where_it_is_given(run: Run) 
         with pytest.raises(TypeError):
             stage.summarize({"count": np.int64(3)})  # type: ignore[dict-item]
         stage.summarize({"accuracy": np.float64(0.25)})
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a b", "-x", "x\n", "é"])
-def test_a_name_that_cannot_be_a_file_name_is_refused(run: Run, name: str) -> None:
-    with pytest.raises(RunError, match="cannot name a stage"):
-        run.mark(name)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"name":', b"{}", b"\xff", b"[" * 100_000])

@@ -234,20 +234,6 @@ def test_a_failing_sync_is_reported_and_the_file_closed(path: Path, monkeypatch:
     assert (len(records), list(records)) == (1, [A]), "reading goes on"
 
 
-def test_records_that_cannot_be_read_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(path, A)
-    stored = StoredRecords(path, Reply)
-
-    def denied(*_: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", denied)
-    with pytest.raises(RunError, match="cannot be used: Permission denied"):
-        list(stored)
-    with pytest.raises(RunError, match="cannot be used: Permission denied"):
-        len(stored)
-
-
 def test_a_record_is_read_at_its_offset(path: Path) -> None:
     content = written(path, A, B, C)
     stored = StoredRecords(path, Reply)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from mada.difference import ABSENT, Difference
 from mada.errors import RunError
@@ -74,21 +74,6 @@ def test_a_manifest_says_what_and_under_which_circumstances(manifest: Manifest) 
     assert session.hardware.cores == os.cpu_count()
     assert timedelta(0) <= datetime.now(UTC) - session.started_at < timedelta(minutes=1)
     assert (manifest.started_at, manifest.ended_at, session.ended_by) == (session.started_at, None, None)
-
-
-def test_each_session_is_kept(manifest: Manifest) -> None:
-    ended = manifest.ended(by="KeyboardInterrupt")
-    assert manifest.ended_at is None, "values do not change"
-    assert ended.ended_at is not None
-    resumed = ended.resumed()
-    assert resumed.sessions[0] == ended.sessions[0]
-    assert [session.ended_by for session in resumed.sessions] == ["KeyboardInterrupt", None]
-    assert (resumed.started_at, resumed.ended_at) == (manifest.started_at, None)
-    finished = resumed.ended(by=None)
-    assert finished.ended_at == finished.sessions[1].ended_at
-    assert finished.sessions[1].ended_by is None
-    with pytest.raises(ValidationError):
-        finished.name = "second"  # type: ignore[misc]
 
 
 def test_a_manifest_reads_back_as_it_was_written(tmp_path: Path, manifest: Manifest) -> None:
