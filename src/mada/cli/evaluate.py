@@ -15,10 +15,9 @@ from mada.cli.terminal import names_in, silence_libraries
 from mada.errors import MadaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     from mada.events import Events
-    from mada.pipeline.evaluations import Evaluation
     from mada.recipe import Recipe
     from mada.recipe.evaluation_file import EvaluationRecipe
     from mada.runs import StoredRun
@@ -99,16 +98,18 @@ def evaluate(
         _refuse(given, ("arguments", "folder"), " and --model; leave one of them out")
         from mada.recipe.evaluation_file import evaluation_of
 
-        _evaluate_recipe(evaluation_of(_values_of(given), where="these options"), out, _stored_runs(reuse))
+        _run_evaluation(evaluation_of(_values_of(given), where="these options"), out, _stored_runs(reuse))
         return
     _refuse(given, _OF_A_MODEL, ", which goes with --model")
-    if words and _is_evaluation_file(words):
-        _refuse(given, ("folder", *_OF_ALL), ", which goes with a recipe, or --run and --model; the file has its own")
-        from mada.recipe.evaluation_file import load_evaluation
+    from mada.recipe.evaluation_file import is_evaluation_file, load_evaluation
 
+    if words and is_evaluation_file(Path(words[0])):
+        if len(words) > 1:
+            raise MadaError(f"got {words[1]!r} beside an evaluation file; write it into the file")
+        _refuse(given, ("folder", *_OF_ALL), ", which goes with a recipe, or --run and --model; the file has its own")
         recipe = load_evaluation(Path(words[0]))
         engine = recipe.engine.model_copy(update=_some(given, "fail_on_error"))
-        _evaluate_recipe(recipe.model_copy(update={"engine": engine}), out, _stored_runs(reuse))
+        _run_evaluation(recipe.model_copy(update={"engine": engine}), out, _stored_runs(reuse))
     elif folder is not None and not given.keys().isdisjoint((*_OF_ALL, "out")):
         _refuse(given, ("arguments",), " and --run with other benchmarks, seeds or systems; leave one of them out")
         _evaluate_run(folder, given, out, _stored_runs(reuse))
@@ -159,15 +160,6 @@ def ablate(
     _print_results(out or folder / "ablations")
 
 
-def _evaluate_recipe(recipe: "EvaluationRecipe", out: Path | None, earlier: "Sequence[StoredRun]") -> None:
-    def evaluation() -> "Evaluation":
-        from mada.pipeline.evaluations import evaluation_of_file
-
-        return evaluation_of_file(recipe)
-
-    _run_evaluation(recipe, evaluation, out or Path("runs") / recipe.name, earlier)
-
-
 def _evaluate_run(folder: Path, given: dict[str, Any], out: Path | None, earlier: "Sequence[StoredRun]") -> None:
     from mada.problems.sources import parse_sources
 
@@ -182,13 +174,8 @@ def _evaluate_run(folder: Path, given: dict[str, Any], out: Path | None, earlier
     generators, critics = team_names(recipe)
     adapter_folders(stored, (*generators, *critics))  # raises if one is missing
 
-    def evaluation() -> "Evaluation":
-        from mada.pipeline.evaluations import evaluation_of_run
-
-        return evaluation_of_run(recipe, stored.folder)
-
     name = "+".join(Path(one.name).stem for text in recipe.evaluation.benchmarks for one in parse_sources(text))
-    _run_evaluation(recipe, evaluation, out or folder / "evaluations" / name, [stored, *earlier])
+    _run_evaluation(recipe, out or folder / "evaluations" / name, [stored, *earlier], team=stored)
 
 
 def _stored_runs(folders: Sequence[Path] | None) -> "list[StoredRun]":
@@ -199,15 +186,24 @@ def _stored_runs(folders: Sequence[Path] | None) -> "list[StoredRun]":
 
 def _run_evaluation(
     recipe: "Recipe | EvaluationRecipe",
-    make_evaluation: "Callable[[], Evaluation]",
-    folder: Path,
+    out: Path | None,
     earlier: "Sequence[StoredRun]",
+    *,
+    team: "StoredRun | None" = None,
 ) -> None:
+    """Run an evaluation of a file, or of a run's team with a recipe."""
+    folder = out or Path("runs") / recipe.name
     with _progress() as events:
+        from mada.pipeline.evaluations import evaluation_of_file, evaluation_of_run
         from mada.pipeline.running import evaluate_and_report
+        from mada.recipe import Recipe
         from mada.runs import Run
 
-        evaluation = make_evaluation()
+        if isinstance(recipe, Recipe):
+            assert team is not None
+            evaluation = evaluation_of_run(recipe, team.folder)
+        else:
+            evaluation = evaluation_of_file(recipe)
         evaluation.check()
         with Run.open(folder, recipe) as run:
             evaluate_and_report(run, evaluation, events=events, earlier=earlier)
@@ -250,16 +246,6 @@ def _values_of(given: dict[str, Any]) -> dict[str, Any]:
 
 def _some(given: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: given[name] for name in names if name in given}
-
-
-def _is_evaluation_file(words: list[str]) -> bool:
-    from mada.recipe.evaluation_file import is_evaluation_file
-
-    if not is_evaluation_file(Path(words[0])):
-        return False
-    if len(words) > 1:
-        raise MadaError(f"got {words[1]!r} beside an evaluation file; write it into the file")
-    return True
 
 
 def _refuse(given: dict[str, Any], names: Sequence[str], because: str) -> None:

@@ -27,7 +27,7 @@ from mada.pipeline.stages import generator_stages
 from mada.problems import load_problems
 from mada.recipe import Recipe
 from mada.recipe.errors import did_you_mean
-from mada.recipe.values import Count, Names, OrNone, Positive, SampleCount, Section, Seed, Text
+from mada.recipe.schema import Count, Names, OrNone, Positive, SampleCount, Section, Seed, Text
 from mada.runs import Run, StoredRun
 
 FOLDER = "ablations"

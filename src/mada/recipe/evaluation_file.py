@@ -16,18 +16,21 @@ from pydantic import Field, model_validator
 from mada.problems.known import BENCHMARKS
 from mada.recipe.errors import did_you_mean, validated
 from mada.recipe.loading import read_toml, refusing_depth
-from mada.recipe.schema import EngineSection, GradingSection, PromptsSection, SamplingSection
-from mada.recipe.values import (
+from mada.recipe.schema import (
     LISTED,
     AgentNames,
     Count,
     CountOrZero,
+    EngineSection,
     Folder,
     FolderName,
+    GradingSection,
     OrNone,
     Positive,
     PositiveOrZero,
+    PromptsSection,
     SampleCount,
+    SamplingSection,
     Section,
     Seed,
     Sources,

@@ -10,8 +10,7 @@ from pydantic.fields import FieldInfo
 
 from mada.digest import digest_of
 from mada.recipe.errors import section_in
-from mada.recipe.schema import Recipe
-from mada.recipe.values import NONE_WORD
+from mada.recipe.schema import NONE_WORD, Recipe
 
 
 def recipe_to_toml(recipe: Recipe, *, explain: bool = False) -> str:
