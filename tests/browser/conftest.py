@@ -16,7 +16,7 @@ from mada.evaluation.plan import EvaluationPlan, PlannedSystem
 from mada.evaluation.scores import Transcript
 from mada.report.document import Cell, Column, Section, Shade, Table, paragraph, row
 from mada.report.page.debates import pack_debates
-from mada.report.page.page import write_page
+from mada.report.page.page import page_pieces
 from scores import score_of
 
 FLAGS = (
@@ -106,7 +106,8 @@ def kept(title, plan, pairs) -> Any:
 def written(folder, sources, *, title="A run", lead="Which run this is."):
     path = folder / "report.html"
     with TemporaryFile() as file:
-        write_page(path, title, [SECTION], debates=pack_debates(sources, file), lead=[paragraph(lead)])
+        pieces = page_pieces(title, [SECTION], debates=pack_debates(sources, file), lead=[paragraph(lead)])
+        path.write_text("".join(pieces), encoding="utf-8", errors="backslashreplace")
     return path
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mada.atomic import describe_os_errors, folder_lock, remove_temporaries, replace_text
+from mada.atomic import atomic_path, describe_os_errors, folder_lock, remove_temporaries, replace_text
 from mada.evaluation.grid import Omitted
 from mada.evaluation.summary import summarize
 from mada.report.comparing import comparison_sections
@@ -25,7 +25,7 @@ from mada.report.forms.latex import latex, latex_document
 from mada.report.forms.markdown import escaped, markdown, paragraph_markdown, table_markdown
 from mada.report.forms.terminal import table_text
 from mada.report.page.debates import pack_debates
-from mada.report.page.page import write_page
+from mada.report.page.page import page_pieces
 from mada.report.paper import paper_tables
 from mada.report.reading import Source
 from mada.report.sections.debates import examples_section, ledger_section
@@ -170,7 +170,8 @@ def _publish(
         # Debates wait beside the page, which has to have room for them anyway.
         with describe_os_errors(page), tempfile.TemporaryFile(dir=folder) as file:
             debates = pack_debates(sources, file)
-            write_page(page, title, shown, figures=drawings, debates=debates, lead=opening)
+            with atomic_path(page) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as out:
+                out.writelines(page_pieces(title, shown, figures=drawings, debates=debates, lead=opening))
         return Published(page, text, len(tables), len(drawings), debates.count)
 
 

@@ -38,10 +38,6 @@ class Reading(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def test_a_table(hostile_table):
-    assert html_table(hostile_table) + "\n" == (GOLDENS / "table.html").read_text(encoding="utf-8")
-
-
 def test_a_section_with_every_kind_of_block(hostile_section):
     assert html_section(hostile_section) + "\n" == (GOLDENS / "section.html").read_text(encoding="utf-8")
 

@@ -3,12 +3,11 @@
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 
 import pytest
 
 from mada.report.document import Cell, Column, Shade, Table, row
-from mada.report.forms.latex import PREAMBLE, latex, latex_document, latex_text
+from mada.report.forms.latex import latex, latex_document, latex_text
 
 SMALL = Table(
     "small_one",
@@ -90,12 +89,6 @@ def numbers(*cells):
 )
 def test_columns_keep_the_room_that_their_numbers_need(cells, specification):
     assert numbers(*cells) == specification
-
-
-def test_numbers_of_many_sizes_are_written_as_numbers():
-    table = Table("t", "t", (Column("a", "text"), Column("b")), ((row("x", ["1e-06"]), row("y", ["linear"])),))
-    both = replace(table, groups=((*table.rows, row("z", ["16"])),))
-    assert "x & \\num{1e-06} \\\\\ny & linear \\\\\nz & \\num{16} \\\\" in latex(both)
 
 
 def test_long_cells_are_cut_off_and_notes_are_not():
@@ -214,11 +207,6 @@ def test_hostile_tables_compile_and_are_shown(hostile, tmp_path):
         assert "60.00(0)" in text
         assert "+0.0(5)" in text
         assert all(one in text for one in ("5.0(11.2)", "0.0(4.2)", "33.3(33.3)", "+8.3(10.5)"))
-
-
-def test_a_table_compiles_with_the_preamble_alone(tmp_path):
-    document = f"\\documentclass{{article}}\n{PREAMBLE}\\begin{{document}}\n{latex(SMALL)}\\end{{document}}\n"
-    compiled(document, tmp_path)
 
 
 def test_errors_are_written_in_last_digits_and_one_with_more_digits_than_its_number_as_text():

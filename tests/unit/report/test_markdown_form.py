@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mada.report.document import Column, Figure, Section, Table, paragraph, row
-from mada.report.forms.markdown import code, escaped, fenced, markdown, table_markdown
+from mada.report.document import Figure, Section, paragraph
+from mada.report.forms.markdown import code, escaped, fenced, markdown
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -57,10 +57,6 @@ def test_nothing_inside_a_fence_is_as_long_as_the_fence(text):
     fenced(text).encode()
 
 
-def test_a_table(hostile_table):
-    assert table_markdown(hostile_table) + "\n" == (GOLDENS / "table.md").read_text(encoding="utf-8")
-
-
 def test_a_section_with_every_kind_of_block(hostile_section):
     assert markdown(hostile_section) + "\n" == (GOLDENS / "section.md").read_text(encoding="utf-8")
 
@@ -71,11 +67,6 @@ def test_only_figures_that_have_a_file_are_linked_to():
     assert markdown(section, figures={"flow", "tokens"}) == (
         "## S\n\n![Votes \\[x\\]](report/figures/flow.png)\n\nEnd."
     )
-
-
-def test_headings_of_a_group_begin_with_its_name():
-    table = Table("t", "T", (Column("agent", "text"), Column("best", group="step")), ((row("a", ["1"]),),))
-    assert table_markdown(table) == "**T**\n\n| agent | step, best |\n| --- | ---: |\n| a | 1 |"
 
 
 @pytest.mark.parametrize(

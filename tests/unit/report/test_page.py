@@ -37,7 +37,7 @@ from mada.report.page.debates import (
     pieces_of,
 )
 from mada.report.page.mathematics import ATTRIBUTES, ELEMENTS, answer_html, formulas_of, text_html, tree_of
-from mada.report.page.page import SCRIPTS, page_pieces, page_script
+from mada.report.page.page import page_pieces, page_script
 from scores import score_of
 
 HOSTILE = "</script><script>alert(1)</script>&<!--\u2028\u2029"
@@ -128,11 +128,6 @@ def test_nothing_on_the_page_points_outside():
     # The name of a vocabulary, which nobody asks for.
     assert addresses <= {"http://www.w3.org/1998/Math/MathML"}
     assert not re.search(r"\b(src|@import|url)\s*[=(]", STYLE)
-
-
-def test_every_asset_is_on_the_page():
-    names = {asset.name for asset in ASSETS.iterdir() if asset.name.endswith((".js", ".css"))}
-    assert names == {*SCRIPTS, "page.css"}
 
 
 def test_scripts_make_no_markup_of_texts():
@@ -295,12 +290,6 @@ def test_the_index_says_what_every_debate_was(scores, transcripts, plan):
     assert columns["agreed"][16:] == [1, 1, 0, 1, 1, 1, 1, 1]
     assert [index["answers"][place] for place in columns["answers"][18]] == ["5", "4", "4", "4"]
     assert [index["agents"][agent] for agent in index["seatings"][columns["seating"][16]][1]] == ["c-1", "c|2"]
-
-
-def test_bodies_are_in_the_order_of_the_index(scores, transcripts, plan):
-    index, bodies = unpacked([kept("first", Grid.of(scores, plan), tuple(transcripts))])
-    rights = ["".join(str(int(turn["right"])) for one in body["rounds"] for turn in one["turns"]) for body in bodies]
-    assert rights == index["columns"]["right"]
 
 
 def test_a_verdict_comes_with_its_votes(scores, transcripts, plan):

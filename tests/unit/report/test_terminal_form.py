@@ -108,13 +108,6 @@ def test_narrow_terminals_lose_no_number(paper_sized, width):
     assert text.count("──\n") == 4 * len(parts)
 
 
-def test_columns_of_a_group_stay_together(paper_sized):
-    """Of what critics improve and what they damage, neither is ever shown without the other where both fit."""
-    for width in range(80, 200, 7):
-        heading = next(line for line in printed(paper_sized, width).splitlines() if "improves" in line)
-        assert "damages" in heading, width
-
-
 def test_a_group_that_does_not_fit_is_taken_apart(paper_sized):
     lines = printed(paper_sized, 46).splitlines()
     assert not any("improves" in line and "damages" in line for line in lines)

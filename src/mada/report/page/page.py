@@ -10,10 +10,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 from urllib.parse import quote
 
-from mada.atomic import atomic_path
 from mada.report.document import Figure, Paragraph, Section
 from mada.report.forms.html import NO_FIGURES, Drawing, html_figure, html_paragraph, html_section, html_text
 from mada.report.page.debates import LONGEST_ANSWER, Packed
@@ -23,21 +21,6 @@ from mada.text import counted
 # Each file may use what those before it define.
 SCRIPTS = ("archive.js", "filters.js", "list.js", "debate.js", "page.js")
 NO_DEBATES = Packed({}, 0, ())
-
-
-def write_page(
-    path: Path,
-    title: str,
-    sections: Sequence[Section],
-    *,
-    figures: Mapping[str, Drawing] = NO_FIGURES,
-    debates: Packed = NO_DEBATES,
-    lead: Sequence[Paragraph] = (),
-) -> None:
-    """Write the page of a report piece by piece; `path` is replaced when it is complete."""
-    with atomic_path(path) as partial, partial.open("wb") as file:
-        for piece in page_pieces(title, sections, figures=figures, debates=debates, lead=lead):
-            file.write(piece.encode(errors="backslashreplace"))
 
 
 def page_pieces(

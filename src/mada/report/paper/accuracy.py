@@ -104,9 +104,8 @@ def significance_table(main: Measured, groups: Groups, *, benchmarks: int) -> Ta
         f"Green favours {title}, red the other system; the deeper, the larger the difference, as a share of the "
         "largest significant one. White rows do not differ significantly."
     )
-    notes = _notes(what, shading, seeds=seeds, benchmarks=benchmarks)
-    groups = (*groups, (main,))
-    return _comparisons("significance", f"{title} against every other system", groups, _alike(groups), notes)
+    notes, groups = _notes(what, shading, seeds=seeds, benchmarks=benchmarks), (*groups, (main,))
+    return _comparisons("significance", f"{title} against every other system", groups, notes)
 
 
 def ablations_of(summary: Summary) -> Table | None:
@@ -139,9 +138,8 @@ def ablations_table(main: Measured, groups: Groups, *, benchmarks: int, shape: s
         f"Green settings are significantly better than {title}, red ones significantly worse; the deeper, the larger "
         "the difference, as a share of the largest significant one. White rows do not differ significantly."
     )
-    notes = _notes(what, shading, seeds=seeds, benchmarks=benchmarks)
-    groups = ((main,), *groups)
-    return _comparisons("ablations", f"Ablations of {title}", groups, _alike(groups), notes, first="setting")
+    notes, groups = _notes(what, shading, seeds=seeds, benchmarks=benchmarks), ((main,), *groups)
+    return _comparisons("ablations", f"Ablations of {title}", groups, notes, first="setting")
 
 
 def single_agents_of(grid: Grid, systems: PaperSystems) -> Table | None:
@@ -192,23 +190,24 @@ def single_agents_table(groups: Groups, *, base: Measured | None, benchmarks: in
         )
     notes = _notes(what, shading, seeds=seeds, benchmarks=benchmarks, caveat=caveat)
     title = "Generators alone, without the debate"
-    return _comparisons("single-agent", title, groups, shades, notes, accuracy="single agent")
+    return _comparisons("single-agent", title, groups, notes, accuracy="single agent", shades=shades)
 
 
 def _comparisons(
     name: str,
     title: str,
     groups: Groups,
-    shades: Callable[[Measured], tuple[Shade | None, Shade | None]],
     notes: tuple[str, ...],
     *,
     first: str = "system",
     accuracy: str = "accuracy",
+    shades: Callable[[Measured], tuple[Shade | None, Shade | None]] | None = None,
 ) -> Table:
-    """Return a table of accuracies, differences, intervals and p, the first two shaded."""
+    """Return a table of accuracies, differences, intervals and p, the first two shaded alike unless `shades` says."""
+    scale = largest_significant(one.comparison for group in groups for one in group)
 
     def shown(one: Measured) -> Row:
-        own, other = shades(one)
+        own, other = shades(one) if shades else [by_difference(one.comparison, scale=scale)] * 2
         measured = Cell(uncertain_text(one.accuracy.mean, one.accuracy.standard_error), shade=own)
         compared = one.comparison
         if compared is None:
@@ -221,17 +220,6 @@ def _comparisons(
 
     headings = (*columns(first, kind="text"), *columns(accuracy, "difference", "95 % interval", "p"))
     return Table(name, title, headings, tuple(tuple(map(shown, group)) for group in groups), notes)
-
-
-def _alike(groups: Groups) -> Callable[[Measured], tuple[Shade | None, Shade | None]]:
-    """Shade accuracy and difference alike; the largest significant difference is the scale."""
-    scale = largest_significant(one.comparison for group in groups for one in group)
-
-    def shades(one: Measured) -> tuple[Shade | None, Shade | None]:
-        shade = by_difference(one.comparison, scale=scale)
-        return shade, shade
-
-    return shades
 
 
 def _averaged(seeds: int, *, what: str = "Percent") -> str:

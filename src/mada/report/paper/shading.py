@@ -2,7 +2,7 @@
 
 A shaded cell is as deep as its value is large: |value| / scale × 100, rounded, of the colour over light gray. What the
 scale is differs from table to table of the paper. These readings give its printed intensities from its printed numbers
-(and `tests/unit/report/test_shading.py` holds them to it, slips included):
+(and `tests/unit/report/test_paper.py` holds them to it, slips included):
 
 | table                       | shaded                    | colour | scale                                    |
 |-----------------------------|---------------------------|--------|------------------------------------------|
