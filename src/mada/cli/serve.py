@@ -46,7 +46,7 @@ def serve(
     ] = None,
     no_store: Annotated[bool, typer.Option("--no-store", help="Forget debates when the server ends.")] = False,
     at_once: Annotated[
-        int | None, typer.Option(min=1, help="Requests at work at a time, per model; by default as many as fill it.")
+        int | None, typer.Option(min=1, help="Debates at work at a time; by default as many as fill the batch.")
     ] = None,
     queue: Annotated[int, typer.Option(min=0, help="Requests that may wait; others get 429.")] = 1024,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds after which a request gets 504.")] = 600.0,

@@ -12,6 +12,7 @@ from mada.debate.protocol import check_question
 from mada.models.chat import check_chat_template, encode_in_thread, encoder_of, prompt_ids
 from mada.models.engines import Sampling
 from mada.seeds import SEED_BITS, seed_for
+from mada.serve.admission import Place
 from mada.serve.protocol import ChatRequest, CompletionRequest, RequestError, SamplingRequest, question_of
 from mada.serve.replies import (
     AnswerGroups,
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
 class Answer:
     """How a request is answered: `work` does it, under a time limit; `reply` or `stream` then tell the client.
 
-    `choices` is how many places it takes in the model's queue.
+    It needs `count` places of the model, each of so many `rows` of the engine's batch.
     """
 
     name: str
     model: ServedModel
-    choices: int
-    work: Callable[[], Coroutine[Any, Any, None]]
+    count: int
+    rows: int
+    work: Callable[[Sequence[Place]], Coroutine[Any, Any, None]]
     reply: Callable[[], Json]
     stream: Callable[["asyncio.Task[None]"], AsyncGenerator[Json]] | None
     usage: Callable[[], tuple[int, int]]
@@ -103,8 +105,8 @@ def _debate_answer(service: Service, team: ServedTeam, request: ChatRequest) -> 
     envelope = Envelope(request.model, f"chatcmpl-{ids[0]}", "chat.completion")
     admission = team.model.admission
 
-    async def hold(live: LiveDebate, debate_id: str) -> None:
-        async with admission.turn():
+    async def hold(live: LiveDebate, debate_id: str, place: Place) -> None:
+        async with admission.turn(place):
             debate = await live.run()
         # Stored first: what a client was told can be looked up, whatever happens next.
         held = HeldDebate.of(
@@ -113,8 +115,8 @@ def _debate_answer(service: Service, team: ServedTeam, request: ChatRequest) -> 
         await service.store.add(held, debate)
         service.metrics.debates.labels(team.name, "unanimous" if held.unanimous else "split").inc()
 
-    async def work() -> None:
-        await gather_or_cancel([hold(live, debate_id) for live, debate_id in zip(debates, ids, strict=True)])
+    async def work(places: Sequence[Place]) -> None:
+        await gather_or_cancel([hold(*one) for one in zip(debates, ids, places, strict=True)])
 
     def usage() -> tuple[int, int]:
         done = [live.debate for live in debates if live.debate is not None]
@@ -146,7 +148,7 @@ def _debate_answer(service: Service, team: ServedTeam, request: ChatRequest) -> 
         groups = AnswerGroups(service.grader)
         if request.mada.events:
             yield envelope.events([started_json(team, settings.rounds, ids[0])])
-            if admission.waiting > 1:
+            if admission.waiting:
                 yield envelope.events([{"type": "queued", "ahead": admission.waiting - 1}])
         async for _ in service.readers.looks(task):
             for index, live in enumerate(debates):
@@ -167,7 +169,9 @@ def _debate_answer(service: Service, team: ServedTeam, request: ChatRequest) -> 
         if request.stream_options.include_usage:
             yield envelope.usage(usage())
 
-    return Answer(request.model, team.model, request.n, work, reply, stream if request.stream else None, usage)
+    return Answer(
+        request.model, team.model, request.n, team.width, work, reply, stream if request.stream else None, usage
+    )
 
 
 # --- completions
@@ -238,12 +242,12 @@ def _sampled_answer(
     kind = ("chatcmpl", "chat.completion") if is_chat else ("cmpl", "text_completion")
     envelope = Envelope(request.model, f"{kind[0]}-{secrets.token_urlsafe(9)}", kind[1])
 
-    async def complete(group: LiveCompletions) -> None:
-        async with target.model.admission.turn():
+    async def complete(group: LiveCompletions, place: Place) -> None:
+        async with target.model.admission.turn(place):
             await group.run()
 
-    async def work() -> None:
-        await gather_or_cancel([complete(group) for group in groups])
+    async def work(places: Sequence[Place]) -> None:
+        await gather_or_cancel([complete(*one) for one in zip(groups, places, strict=True)])
 
     def usage() -> tuple[int, int]:
         return sum(len(group.prompt_ids) for group in groups), sum(group.tokens for group in groups)
@@ -293,7 +297,9 @@ def _sampled_answer(
         if request.stream_options.include_usage:
             yield envelope.usage(usage())
 
-    return Answer(request.model, target.model, len(groups), work, reply, stream if request.stream else None, usage)
+    return Answer(
+        request.model, target.model, len(groups), request.n, work, reply, stream if request.stream else None, usage
+    )
 
 
 def _piece(envelope: "Envelope", index: int, text: str, *, is_chat: bool, **fields: Any) -> Json:

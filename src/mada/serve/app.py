@@ -9,7 +9,7 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +20,7 @@ from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
 from mada.errors import DataError, EngineError, MadaError
+from mada.serve.admission import Place
 from mada.serve.answers import Answer, chat_answer, completion_answer
 from mada.serve.protocol import ChatRequest, CompletionRequest, RequestError, parse
 from mada.serve.replies import Json, held_json, model_json, team_json
@@ -146,9 +147,10 @@ async def _answer(service: Service, request: Request, read: Callable[[bytes], Aw
     except MadaError as error:
         raise RequestError(400, str(error)) from None
     admission = answer.model.admission
-    admission.reserve(answer.choices)
-    task = asyncio.create_task(_work(service, answer))
-    task.add_done_callback(lambda _: admission.release(answer.choices))
+    places = admission.reserve(answer.count, rows=answer.rows)
+    task = asyncio.create_task(_work(service, answer, places))
+    # Whatever becomes of the task, even if it is cancelled before it begins.
+    task.add_done_callback(lambda _: [admission.release(place) for place in places])
 
     def finish(status: int) -> None:
         _record(service, answer, status=status, seconds=time.monotonic() - started, client=request.client)
@@ -174,12 +176,12 @@ async def _answer(service: Service, request: Request, read: Callable[[bytes], Aw
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
-async def _work(service: Service, answer: Answer) -> None:
+async def _work(service: Service, answer: Answer, places: Sequence[Place]) -> None:
     """Do the work; whatever goes wrong becomes a RequestError."""
     limit = service.limits.seconds
     try:
         async with asyncio.timeout(limit):
-            await answer.work()
+            await answer.work(places)
     except TimeoutError:
         raise RequestError(504, f"not done within {limit:g} s, the server's limit", code="timeout") from None
     except RequestError:

@@ -15,7 +15,8 @@ from mada.serve.teams import Catalogue
 class ServerLimits:
     """What one request may take, and how many there may be.
 
-    `at_once` requests of a model work at the same time (by default as fill the engine's batch) and `queue` more wait.
+    `at_once` debates of a model work at the same time (by default as many as fill the engine's batch), and `queue`
+    requests wait.
     """
 
     seconds: float = 600.0

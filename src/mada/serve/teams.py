@@ -25,7 +25,7 @@ ALIAS = "mada"
 _PROBE_SECONDS = 60.0
 _LONGEST_PAUSE = 60.0
 _BUSY = 1.25
-"""Debates at work for each that the engine's batch has rows for: rows end one by one, and others should be ready."""
+"""Rows given to requests for each row of the engine's batch: rows end one by one, and others should be ready."""
 
 
 class ServedModel:
@@ -38,7 +38,7 @@ class ServedModel:
         self._engine_section, self._adapters, self._alone = engine, adapters, alone
         self._loaded: LoadedModel | None = None
         self._repair: asyncio.Task[None] | None = None
-        self.admission = Admission(at_once=1, queue=0)
+        self.admission = Admission(rows=1, queue=0)
 
     @property
     def name(self) -> str:
@@ -64,9 +64,9 @@ class ServedModel:
         )
 
     def limit(self, *, agents: int, queue: int, at_once: int | None) -> None:
-        """Set how many requests work at once, by default as fill the engine's batch, and how many may wait."""
-        rows = self.loaded.engine.slots
-        self.admission = Admission(at_once=at_once or math.ceil(_BUSY * rows / agents), queue=queue)
+        """Set how many debates of so many agents work at once, by default as fill the batch, and how many may wait."""
+        rows = math.ceil(_BUSY * self.loaded.engine.slots) if at_once is None else at_once * agents
+        self.admission = Admission(rows=rows, queue=queue)
 
     def check_health(self) -> None:
         """Find out after a failure whether the engine still samples; start it again where it does not."""
@@ -162,6 +162,11 @@ class ServedTeam:
         check_agents(self.spec.generators, critics, rounds=settings.rounds)
         return settings
 
+    @property
+    def width(self) -> int:
+        """How many rows a debate needs at a time."""
+        return max(len(self.spec.generators), len(self.spec.critics))
+
     def agent(self, name: str, settings: DebateSettings, engine: Engine) -> EngineAgent:
         """Return an agent that answers through an engine."""
         loaded = self.model.loaded
@@ -214,8 +219,8 @@ class Catalogue:
         """Load all models, one after another."""
         for model in self.models:
             await model.load()
-            sizes = [len(own) for team in self.teams if team.model is model for own in _roles(team.spec)]
-            model.limit(agents=max(sizes), queue=queue, at_once=at_once)
+            widest = max(team.width for team in self.teams if team.model is model)
+            model.limit(agents=widest, queue=queue, at_once=at_once)
 
     async def close(self) -> None:
         """End all engines."""
@@ -254,10 +259,6 @@ class Catalogue:
             spec = next(team.spec for team in self.teams if team.model is model)
             names.setdefault(model.name, ServedAgent(model.name, model, spec.settings))
         return names
-
-
-def _roles(spec: TeamSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return spec.generators, spec.critics
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:

@@ -308,7 +308,7 @@ def test_a_request_that_takes_too_long_is_ended(serve, stream):
             assert reply.status_code == 504
         assert len(ended) == 3
         [model] = app.service.catalogue.models
-        assert (model.admission.pending, model.admission.working) == (0, 0)
+        assert (model.admission.waiting, model.admission.working) == (0, 0)
 
     async def never():
         try:
