@@ -19,7 +19,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mada.errors import EngineError
 from mada.models.adapters import AdapterStack, Lora, save_adapter
-from mada.models.engines import Sampling
+from mada.models.engines import Live, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.vllm import VllmEngine
 
@@ -249,6 +249,25 @@ def test_cancelling_removes_a_request(running):
     assert not running.llm.output_processor.has_unfinished_requests()
     asked = list(requests(3))
     assert_close(differences(running.stack, asked, running.sample(asked)))
+
+
+def test_what_is_sampled_so_far_can_be_read_and_nothing_else_changes(running):
+    prompt, how = list(range(40)), Sampling(max_tokens=100, seed=4)
+    [plain] = running.sample([("a", prompt, how, 3)])
+    lives, seen = [Live() for _ in range(3)], []
+
+    async def watch():
+        task = asyncio.ensure_future(running.engine.sample("a", prompt, how, n=3, live=lives))
+        while not task.done():
+            seen.append(len(lives[0].token_ids))
+            await asyncio.sleep(0.001)
+        return await task
+
+    completions = running.runner.run(watch())
+    assert [one.token_ids for one in completions] == [one.token_ids for one in plain]
+    assert [tuple(live.token_ids) for live in lives] == [one.token_ids for one in completions]
+    assert [tuple(live.log_probs) for live in lives] == [one.log_probs for one in completions]
+    assert len(set(seen)) > 5
 
 
 def test_sleeping_frees_memory(running):

@@ -11,7 +11,7 @@ import torch
 
 from mada.errors import AdapterError, EngineError, ModelError
 from mada.models.adapters import AdapterStack, Lora
-from mada.models.engines import Sampling
+from mada.models.engines import Live, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.engines.local import setup as engine_setup
 from mada.models.engines.local.llama import LlamaNetwork
@@ -306,3 +306,23 @@ def test_a_network_that_differs_from_the_model_is_not_used(tiny_model, fill, mon
     monkeypatch.setattr(engine_setup, "_difference", lambda *_: 1.0)
     with pytest.raises(ModelError, match="cannot be sampled"):
         LocalEngine(model, stack)
+
+
+def test_what_is_sampled_so_far_can_be_read_and_nothing_else_changes(tiny_model, fill):
+    _, engine = make_engine(tiny_model(), fill)
+    prompt, sampling = [5, 6, 7], Sampling(max_tokens=20, seed=3)
+    [plain] = run(engine.sample("one", prompt, sampling, n=3))
+    lives, seen = [Live() for _ in range(3)], []
+
+    async def watch():
+        task = asyncio.ensure_future(engine.sample("one", prompt, sampling, n=3, live=lives))
+        while not task.done():
+            seen.append([len(live.token_ids) for live in lives])
+            await asyncio.sleep(0)
+        return await task
+
+    completions = asyncio.run(watch())
+    assert completions == plain
+    assert [tuple(live.token_ids) for live in lives] == [one.token_ids for one in completions]
+    assert [tuple(live.log_probs) for live in lives] == [one.log_probs for one in completions]
+    assert len({tuple(lengths) for lengths in seen}) > 10
