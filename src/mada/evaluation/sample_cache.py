@@ -135,7 +135,8 @@ class Sample:
     def completion(self) -> Completion:
         """The completion as it was sampled, or a ValueError if the sample is damaged."""
         tokens, log_probs = _unpacked("I", self.tokens), _unpacked("f", self.log_probs)
-        if not len(tokens) == len(log_probs) == self.length:
+        # A server may give no log-probabilities.
+        if len(tokens) != self.length or len(log_probs) not in (0, self.length):
             raise ValueError(f"{len(tokens)} tokens and {len(log_probs)} log-probabilities, wanted {self.length}")
         return Completion(tuple(map(int, tokens)), tuple(map(float, log_probs)), self.stop)
 

@@ -49,10 +49,11 @@ def test_a_packed_completion_is_the_same_number_for_number(pairs, stop):
 def test_what_is_stored_is_found_now_and_after_reopening(opened):
     own = SampleStore(opened())
     assert own.get(KEY) is None
-    own.put(KEY, FIRST)
-    own.put(OTHER, Completion((), (), "end"))
+    stored = {KEY: FIRST, OTHER: Completion((), (), "end"), THIRD: Completion((5, 2), (), "end")}
+    for key, completion in stored.items():
+        own.put(key, completion)
     for reader in (own, SampleStore(opened())):
-        assert (reader.get(KEY), reader.get(OTHER)) == (FIRST, Completion((), (), "end"))
+        assert {key: reader.get(key) for key in stored} == stored
 
 
 def test_keys_differ_with_everything_that_decides_a_completion():
