@@ -219,8 +219,10 @@ class Catalogue:
         """Load all models, one after another."""
         for model in self.models:
             await model.load()
-            widest = max(team.width for team in self.teams if team.model is model)
-            model.limit(agents=widest, queue=queue, at_once=at_once)
+            teams = [team for team in self.teams if team.model is model]
+            for team in teams:
+                team.spec.agents(model.loaded)  # refuses settings that leave no room in the window
+            model.limit(agents=max(team.width for team in teams), queue=queue, at_once=at_once)
 
     async def close(self) -> None:
         """End all engines."""

@@ -61,7 +61,7 @@ def tokenizer():
 def serve(tokenizer, monkeypatch):
     """Return a function that runs a coroutine function of an application; `script` gets requests and gives text."""
 
-    def run(use, *, script, limits=None, keys=(), critics=3, engines=None):
+    def run(use, *, script, limits=None, keys=(), critics=3, engines=None, max_new_tokens=200):
         end = tokenizer.eos_token_id
 
         def written(reply):
@@ -93,7 +93,7 @@ def serve(tokenizer, monkeypatch):
                 ModelSection(name="tiny"),
                 generators=3,
                 critics=critics,
-                settings=replace(DebateSettings(), max_new_tokens=200),
+                settings=replace(DebateSettings(), max_new_tokens=max_new_tokens),
                 engine=EngineSection(kind="local"),
             )
             own = limits or ServerLimits()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mada.debate.prompts import REASONING
+from mada.debate.prompts import REASONING, WindowError
 from mada.models.engines import Completion
 from mada.serve.replies import ReasoningText
 from mada.serve.service import ServerLimits
@@ -361,3 +361,11 @@ def test_a_server_that_ends_takes_nothing_new(serve):
 def test_runs_of_the_same_name_get_numbers(tmp_path):
     folders = [tmp_path / "a" / "first", tmp_path / "b" / "first", tmp_path / "mada"]
     assert names_of(folders) == ["first", "first-2", "mada-2"]
+
+
+def test_settings_that_leave_no_room_for_a_prompt_are_refused_before_anybody_asks(serve):
+    async def use(app):
+        raise AssertionError("it serves")
+
+    with pytest.raises(WindowError, match="max_new_tokens"):
+        serve(use, script=debaters(), max_new_tokens=10**6)
