@@ -26,7 +26,6 @@ from transformers.utils.logging import disable_progress_bar
 from mada.cli.training_view import TrainingView
 from mada.errors import MadaError
 from mada.events import Events
-from mada.learning.metrics import VALIDATION, ValidationStep
 from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
@@ -36,6 +35,7 @@ from mada.models.engines.local import LocalEngine
 from mada.models.loading import load_base
 from mada.recipe.schema import TrainingSettings
 from mada.runs import StoredRecords
+from mada.runs.records import VALIDATION, ValidationStep
 
 AGENTS = ("generator-1", "generator-2", "generator-3")
 PEOPLE = ("Ann", "Bob", "Cem", "Dan", "Eva", "Fay", "Gus", "Hal", "Ivy", "Jim", "Kim", "Leo")

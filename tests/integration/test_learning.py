@@ -14,7 +14,6 @@ import torch
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
 from mada.learning.advantages import Credit
-from mada.learning.metrics import METRICS, VALIDATION, AgentStep, ValidationStep
 from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer, TrainingResult
@@ -23,6 +22,7 @@ from mada.models.engines import Completion, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.recipe.schema import TrainingSettings
 from mada.runs import StoredRecords
+from mada.runs.records import METRICS, VALIDATION, AgentStep, ValidationStep
 
 peft = pytest.importorskip("peft")
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from mada.learning.metrics import METRICS, AgentStep
 from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
@@ -25,6 +24,7 @@ from mada.models.engines import Completion, Engine, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.recipe.schema import TrainingSettings
 from mada.runs import StoredRecords
+from mada.runs.records import METRICS, AgentStep
 
 AGENTS = ("generator-1", "generator-2", "generator-3")
 """Each agent's seed of its first adapter: an agent alone must start where it started among others."""

@@ -125,9 +125,12 @@ def credit_groups(groups: Sequence[Group], credit: Credit, *, truncated: Truncat
     """Credit every completion of the groups, which must have one size."""
     rewards_PG = [[reward.total for reward in group.rewards] for group in groups]
     advantages_PG = _advantages(rewards_PG, [group.prompt for group in groups], credit=credit)
-    return [
-        _credited(group, advantages_G, truncated) for group, advantages_G in zip(groups, advantages_PG, strict=True)
-    ]
+    credited: list[CreditedGroup] = []
+    for group, advantages_G in zip(groups, advantages_PG, strict=True):
+        teaches = bool(np.any(advantages_G != 0))
+        learn = tuple(teaches and not (truncated == "skip" and drawn.stop == "length") for drawn in group.completions)
+        credited.append(CreditedGroup(group, tuple(map(float, advantages_G)), learn))
+    return credited
 
 
 def check_credit(prompts: Sequence[TrainingPrompt], credit: Credit) -> None:
@@ -151,9 +154,3 @@ def _advantages(rewards_PG: list[list[float]], prompts: Sequence[TrainingPrompt]
         )
     baseline = Baseline(known_P or None, accuracy_weight=credit.accuracy_weight, deviation=credit.deviation)
     return ADVANTAGES[credit.advantage](rewards_PG, baseline)
-
-
-def _credited(group: Group, advantages_G: Floats, truncated: Truncated) -> CreditedGroup:
-    teaches = bool(np.any(advantages_G != 0))
-    learn = tuple(teaches and not (truncated == "skip" and drawn.stop == "length") for drawn in group.completions)
-    return CreditedGroup(group, tuple(float(advantage) for advantage in advantages_G), learn)

@@ -126,12 +126,9 @@ def micro_batches(
             indices, key=lambda index: (index_of[completions[index].agent], -completions[index].length, index)
         )
 
-    def batches(cut: Sequence[Sequence[int]], *, shares_prompts: bool) -> list[MicroBatch]:
-        ordered = [in_agent_order(indices) for indices in cut]
-        return [
-            MicroBatch(tuple(completions[index] for index in indices), tuple(indices), shares_prompts)
-            for indices in ordered
-        ]
+    def batches(cut: Iterable[Iterable[int]], *, shares_prompts: bool) -> list[MicroBatch]:
+        ordered = map(in_agent_order, cut)
+        return [MicroBatch(tuple(completions[i] for i in own), tuple(own), shares_prompts) for own in ordered]
 
     by_row = batches(_cut_rows(completions, in_agent_order, max_tokens), shares_prompts=False)
     if not share_prompts:

@@ -12,7 +12,7 @@ aside as `damaged-step-…` with a warning, and the one before it is used.
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +32,9 @@ from mada.models.adapters.peft_files import digest_of_adapter, save_adapter
 from mada.runs.jsonl import json_text
 from mada.runs.manifest import package_versions
 
-# The best adapter of each agent on the validation set, in PEFT's format (T4, T6), in `best/<agent>/step-000050/`. One
-# that a kept checkpoint refers to is never removed, so a training that resumes from it finds its best adapter.
-
 BEST = "best"
+"""The best adapter of each agent on the validation set, in PEFT's format (T4, T6), is in `best/<agent>/step-000050/`.
+One that a kept checkpoint refers to is never removed, so a training that resumes from it finds its best adapter."""
 
 
 class BestAdapter(BaseModel):
@@ -167,9 +166,15 @@ class Checkpoints:
                 checkpoint = _read(path, root=self._root)
             except _DamagedError as error:
                 damaged[path] = str(error)
-            else:
-                self._set_aside(damaged, used=path)
-                return checkpoint
+                continue
+            # Out of the way, because a damaged one would count among those to keep and push out a good one.
+            for bad, reason in damaged.items():
+                aside = bad.with_name(f"damaged-{bad.name}")
+                if aside.exists():
+                    remove_folder(aside)
+                bad.rename(aside)
+                _log.warning("%s is damaged (%s); it is now %s, and %s is used", bad, reason, aside.name, path.name)
+            return checkpoint
         if damaged:
             reasons = "; ".join(f"{path.name}: {reason}" for path, reason in damaged.items())
             raise LearningError(
@@ -187,17 +192,8 @@ class Checkpoints:
         return folders
 
     def _newest_first(self) -> list[Path]:
-        found = ((path, path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
-        return sorted((path for path, digits in found if digits.isdecimal()), key=_step_of, reverse=True)
-
-    def _set_aside(self, damaged: Mapping[Path, str], *, used: Path) -> None:
-        # Out of the way, because it would count among the checkpoints to keep and push out a good one.
-        for path, reason in damaged.items():
-            aside = path.with_name(f"damaged-{path.name}")
-            if aside.exists():
-                remove_folder(aside)
-            path.rename(aside)
-            _log.warning("%s is damaged (%s); it is now %s, and %s is used", path, reason, aside.name, used.name)
+        steps = {path.name.removeprefix("step-"): path for path in self._folder.glob("step-*")}
+        return [steps[digits] for digits in sorted(filter(str.isdecimal, steps), key=int, reverse=True)]
 
 
 def restore_adapters(stack: AdapterStack, adapters: Mapping[str, Tensor]) -> None:
@@ -234,7 +230,15 @@ def _read(path: Path, *, root: Path) -> Checkpoint:
     for best in state.best.values():
         if not best.is_complete(root / best.folder):
             raise _DamagedError(f"the best adapter it refers to, {best.folder}, is not there or not what was written")
-    tensors = dict(_tensors(path, state))
+    tensors: dict[str, dict[str, Tensor]] = {}
+    for name in (_ADAPTERS, _OPTIMIZER):
+        try:
+            data = (path / name).read_bytes()
+        except OSError as error:
+            raise _DamagedError(f"{name} cannot be read: {error.strerror}") from error
+        if hashlib.sha256(data).hexdigest() != state.sha256.get(name):
+            raise _DamagedError(f"{name} is not what was written")
+        tensors[name] = load(data)
     return Checkpoint(path, state, adapters=tensors[_ADAPTERS], optimizer=tensors[_OPTIMIZER])
 
 
@@ -248,20 +252,5 @@ def _state(path: Path) -> CheckpointState:
     return state
 
 
-def _tensors(path: Path, state: CheckpointState) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    for name in (_ADAPTERS, _OPTIMIZER):
-        try:
-            data = (path / name).read_bytes()
-        except OSError as error:
-            raise _DamagedError(f"{name} cannot be read: {error.strerror}") from error
-        if hashlib.sha256(data).hexdigest() != state.sha256.get(name):
-            raise _DamagedError(f"{name} is not what was written")
-        yield name, load(data)
-
-
 def _saved(tensors: Mapping[str, Tensor]) -> bytes:
     return save({name: tensor.detach().contiguous() for name, tensor in tensors.items()})
-
-
-def _step_of(path: Path) -> int:
-    return int(path.name.removeprefix("step-"))

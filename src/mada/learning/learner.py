@@ -23,7 +23,7 @@ from torch import Tensor
 
 from mada.errors import LearningError
 from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches, padding_share
-from mada.learning.loss import AGGREGATIONS, can_share_prompts
+from mada.learning.loss import AGGREGATIONS, Route, can_share_prompts
 from mada.learning.optimizer import StackedAdamW, learning_rate_share
 from mada.learning.passes import (
     Canary,
@@ -32,10 +32,9 @@ from mada.learning.passes import (
     UpdateReport,
     agent_report,
     canary_of,
+    forward_pass,
     learning_pass,
     loss_of,
-    policy_pass,
-    reference_pass,
 )
 from mada.models.adapters import AdapterStack
 from mada.models.forward import fuse_norms
@@ -71,9 +70,6 @@ class Learner:
     """
 
     def __init__(self, stack: AdapterStack, settings: TrainingSettings, *, total_steps: int, seed: int = 0) -> None:
-        if settings.loss_aggregation not in AGGREGATIONS:
-            known = ", ".join(AGGREGATIONS)
-            raise ValueError(f"unknown loss aggregation {settings.loss_aggregation!r}; choose from {known}")
         self.stack = stack
         self.settings = settings
         self.total_steps = total_steps
@@ -105,7 +101,8 @@ class Learner:
         examples = self._examples(completions)
         if self.settings.kl_coefficient and examples:
             with self._timed(seconds, "reference"):
-                examples = self._with_reference(examples)
+                found = zip(examples, self._forward(examples, lambda _: self.stack.disabled()), strict=True)
+                examples = [replace(example, reference_T=reference_T) for example, reference_T in found]
         canaries: dict[str, Canary] = {}
         passes: list[LearningPass] = []
         norms_UK: list[list[float]] = []
@@ -172,12 +169,11 @@ class Learner:
         examples = [Example(completion, next(weights[completion.agent])) for completion in completions]
         return [example for example in examples if example.completion.learn]
 
-    def _with_reference(self, examples: Sequence[Example]) -> list[Example]:
+    def _forward(self, examples: Sequence[Example], route: Route) -> list[Tensor]:
         def run(batches: list[MicroBatch]) -> list[Tensor]:
-            return reference_pass(self.stack, batches, temperature=self.settings.temperature)
+            return forward_pass(self.stack, batches, temperature=self.settings.temperature, route=route)
 
-        found = zip(examples, self._run_within_memory(examples, run), strict=True)
-        return [replace(example, reference_T=reference_T) for example, reference_T in found]
+        return self._run_within_memory(examples, run)
 
     def _gradients(self, examples: Sequence[Example], *, step: int, update: int) -> LearningPass:
         def seed_of(micro_batch: int) -> int:
@@ -246,16 +242,10 @@ class Learner:
         """
         pairs = [(example.completion, one.log_probs_T) for example, one in zip(examples, first.tokens, strict=True)]
         if any(lora.dropout for lora in self.stack.lora.values()):
-            own: dict[str, list[Example]] = {}
-            for example in examples:
-                if example.completion.engine_log_probs is not None:
-                    own.setdefault(example.completion.agent, []).append(example)
+            sampled = [example for example in examples if example.completion.engine_log_probs is not None]
+            own = {agent: [one for one in sampled if one.completion.agent == agent] for agent in self.stack.agents}
             probed = [example for some in own.values() for example in some[:PROBED_COMPLETIONS]]
-
-            def run(batches: list[MicroBatch]) -> list[Tensor]:
-                return policy_pass(self.stack, batches, temperature=self.settings.temperature)
-
-            found = zip(probed, self._run_within_memory(probed, run), strict=True)
+            found = zip(probed, self._forward(probed, self.stack.routed), strict=True)
             pairs = [(example.completion, log_probs_T.cpu().numpy()) for example, log_probs_T in found]
         canaries = {agent: canary_of([pair for pair in pairs if pair[0].agent == agent]) for agent in self.stack.agents}
         return {agent: canary for agent, canary in canaries.items() if canary is not None}
@@ -270,34 +260,38 @@ class Learner:
         step: int,
     ) -> None:
         """Raise for an update that would do harm, and drop its gradients."""
-        try:
-            for agent, norm in zip(self.stack.agents, norms_K, strict=True):
-                tokens = [
-                    one for example, one in zip(examples, done.tokens, strict=True) if example.completion.agent == agent
-                ]
-                where = f"{agent}, step {step + 1}"  # people count steps from 1
-                _check_finite(loss_of(tokens), norm, where)
-                if agent in canaries:
-                    self._check_canary(agent, canaries[agent], where)
-        except LearningError:
+        pairs = list(zip(examples, done.tokens, strict=True))
+        for agent, norm in zip(self.stack.agents, norms_K, strict=True):
+            loss = loss_of([tokens for example, tokens in pairs if example.completion.agent == agent])
+            odd = [
+                f"{name} is {one}" for name, one in (("loss", loss), ("gradient norm", norm)) if not math.isfinite(one)
+            ]
+            strange = self._strange_canary(agent, canaries[agent]) if agent in canaries else None
+            if not odd and strange is None:
+                continue
             self.optimizer.drop_gradients()
-            raise
+            where = f"{agent}, step {step + 1}"  # people count steps from 1
+            if odd:
+                raise LearningError(
+                    f"{where}: the {odd[0]}; nothing was changed by this update. Lower training.learning_rate, "
+                    "set training.max_gradient_norm, and look at the step's completions and rewards"
+                )
+            raise LearningError(
+                f"{where}: the learner's log-probabilities differ from the engine's by {canaries[agent].mean:.4g} nats "
+                f"per token, {strange}. What was sampled is not what learns: the engine has other weights, another "
+                "base or another temperature, or computes too coarsely. This update changed nothing. Check the "
+                "engine's base, adapter and dtype, then rerun to resume from the last checkpoint; raise the tolerance "
+                "only knowing why"
+            )
 
-    def _check_canary(self, agent: str, canary: Canary, where: str) -> None:
-        """Refuse a canary beyond the tolerance, or far beyond its level at the agent's first update of this session."""
+    def _strange_canary(self, agent: str, canary: Canary) -> str | None:
+        """Say why a canary is too large: beyond the tolerance, or far beyond the agent's first one in this session."""
         tolerance, level = self.settings.canary_tolerance, self._canary_levels.setdefault(agent, canary.mean)
         if not canary.mean <= tolerance:
-            why = f"more than training.canary_tolerance = {tolerance:g}"
-        elif canary.mean > max(CANARY_GROWTH * level, CANARY_FLOOR * tolerance):
-            why = f"and by {level:.3g} at the first update of this session"
-        else:
-            return
-        raise LearningError(
-            f"{where}: the learner's log-probabilities differ from the engine's by {canary.mean:.4g} nats per token, "
-            f"{why}. What was sampled is not what learns: the engine has other weights, another base or another "
-            "temperature, or computes too coarsely. This update changed nothing. Check the engine's base, adapter "
-            "and dtype, then rerun to resume from the last checkpoint; raise the tolerance only knowing why"
-        )
+            return f"more than training.canary_tolerance = {tolerance:g}"
+        if canary.mean > max(CANARY_GROWTH * level, CANARY_FLOOR * tolerance):
+            return f"and by {level:.3g} at the first update of this session"
+        return None
 
     @contextmanager
     def _timed(self, seconds: dict[str, float], part: str) -> Generator[None]:
@@ -306,15 +300,6 @@ class Learner:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         seconds[part] += time.perf_counter() - start
-
-
-def _check_finite(loss: float, norm: float, where: str) -> None:
-    for name, value in (("loss", loss), ("gradient norm", norm)):
-        if not math.isfinite(value):
-            raise LearningError(
-                f"{where}: the {name} is {value}; nothing was changed by this update. Lower training.learning_rate, "
-                "set training.max_gradient_norm, and look at the step's completions and rewards"
-            )
 
 
 def _out_of_memory(error: BaseException) -> bool:

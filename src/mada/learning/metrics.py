@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+from typing import Any, TypeVar
 
 from mada.errors import LearningError
 from mada.events import Rollout, RolloutGroup
@@ -22,6 +22,9 @@ from mada.text import middle_out
 
 READABLE_ROLLOUTS, READABLE_CHARACTERS = 8, 6_000
 """How much of a group whoever follows a training is shown: completions, and characters of each."""
+
+_OF_REPORT = ("loss", "policy_loss", "kl", "clip_share", "entropy", "gradient_norm")
+Record = TypeVar("Record", AgentStep, ValidationStep, GroupCredit)
 
 
 def agent_step(
@@ -49,16 +52,11 @@ def agent_step(
         truncated_share=truncated_share(groups),
         zero_spread_share=_mean(not group.has_spread for group in groups),
         skipped_share=_mean(not learn for own in credited for learn in own.learn),
-        loss=_finite(report.loss),
-        policy_loss=_finite(report.policy_loss),
-        kl=_finite(report.kl),
-        clip_share=_finite(report.clip_share),
-        entropy=_finite(report.entropy),
-        gradient_norm=_finite(report.gradient_norm),
         learning_rate=report.learning_rate,
-        canary_mean=_finite(canary.mean) if canary else None,
-        canary_largest=_finite(canary.largest) if canary else None,
-        ratio=_finite(canary.ratio) if canary else None,
+        canary_mean=_finite(canary and canary.mean),
+        canary_largest=_finite(canary and canary.largest),
+        ratio=_finite(canary and canary.ratio),
+        **{name: _finite(getattr(report, name)) for name in _OF_REPORT},
         tokens=tokens,
         tokens_learnt=report.tokens_learnt,
         rollout_tokens_per_second=tokens / rollout_seconds if rollout_seconds > 0 else None,
@@ -113,20 +111,6 @@ def _readable(own: CreditedGroup, decode: Callable[[Sequence[int]], str]) -> Rol
     return RolloutGroup(group.agent, group.prompt.id, question, tuple(rollouts[:READABLE_ROLLOUTS]))
 
 
-def validation_step(
-    step: int, agent: str, groups: Sequence[Group], *, accuracy: float, is_best: bool
-) -> ValidationStep:
-    """Sum up an agent's answers to the validation set."""
-    return ValidationStep(
-        step=step,
-        agent=agent,
-        accuracy=accuracy,
-        length=_mean(len(drawn.token_ids) for group in groups for drawn in group.completions),
-        truncated_share=truncated_share(groups),
-        is_best=is_best,
-    )
-
-
 def accuracy_of(groups: Sequence[Group]) -> float | None:
     """Return the share of right completions among those that can be right or wrong; None when none can."""
     verdicts = [reward.correct for group in groups for reward in group.rewards if reward.correct is not None]
@@ -138,48 +122,38 @@ def truncated_share(groups: Sequence[Group]) -> float:
     return _mean(drawn.stop == "length" for group in groups for drawn in group.completions)
 
 
-class TrainingRecords:
-    """The record files of a training's folder, open for appending."""
+class TrainingRecords(ExitStack):
+    """The record files of a training's folder, open for appending within a `with` block."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
+        kinds = ((METRICS, AgentStep), (VALIDATION, ValidationStep), (CREDITS, GroupCredit))
+        self._files: dict[type[Any], Records[Any]] = {}
         with ExitStack() as opened:
-            self._steps = opened.enter_context(Records(folder / METRICS, AgentStep))
-            self._validations = opened.enter_context(Records(folder / VALIDATION, ValidationStep))
-            self._credits = opened.enter_context(Records(folder / CREDITS, GroupCredit))
-            self._opened = opened.pop_all()
+            for name, kind in kinds:
+                self._files[kind] = opened.enter_context(Records(folder / name, kind))
+            self.push(opened.pop_all())
 
     def drop_after(self, step: int | None) -> None:
         """Drop what was recorded after a checkpoint's step, or all of it without one: it is about to be made again."""
-        if step is None and len(self._steps):
+        steps = self._files[AgentStep]
+        if step is None and len(steps):
             raise LearningError(
-                f"{self._steps.path} has records, but there is no checkpoint beside it; restore the checkpoints, "
+                f"{steps.path} has records, but there is no checkpoint beside it; restore the checkpoints, "
                 "or train in another folder"
             )
         last = -1 if step is None else step
-        self._steps.keep_while(lambda record: record.step <= last)
-        self._validations.keep_while(lambda record: record.step <= last)
-        self._credits.keep_while(lambda record: record.step <= last)
+        for records in self._files.values():
+            records.keep_while(lambda record: record.step <= last)
 
-    def add_step(self, agents: Iterable[AgentStep], groups: Iterable[GroupCredit]) -> None:
-        """Append a step's records."""
-        self._steps.extend(agents)
-        self._credits.extend(groups)
-
-    def add_validation(self, agents: Iterable[ValidationStep]) -> None:
-        """Append a validation's records, all of them or none."""
-        self._validations.extend(agents)
+    def add(self, kind: type[Record], records: Iterable[Record]) -> None:
+        """Append records of one kind, all of them or none."""
+        self._files[kind].extend(records)
 
     def sync(self) -> None:
         """Wait until the records would outlive a power cut, as the checkpoint written next will."""
-        self._steps.sync()
-        self._validations.sync()
-        self._credits.sync()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
+        for records in self._files.values():
+            records.sync()
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -1,12 +1,11 @@
 # pyright: basic
 """Passes over a step's completions, micro-batch by micro-batch. Axes: B completion, T completion token.
 
-`reference_pass` asks the bare base and `policy_pass` the agents, without gradients or dropout. `learning_pass` goes
-forward and backward with the adapters on and leaves the summed gradients with the optimizer.
+`forward_pass` asks the bare base or the agents, without gradients or dropout. `learning_pass` goes forward and backward
+with the adapters on and leaves the summed gradients with the optimizer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mada.learning.batches import CreditedCompletion, MicroBatch
-from mada.learning.loss import completion_log_probs, grpo
+from mada.learning.loss import Route, completion_log_probs, grpo
 from mada.learning.optimizer import StackedAdamW
 from mada.models.adapters import AdapterStack
 from mada.recipe.schema import TrainingSettings
@@ -63,24 +62,12 @@ class LearningPass:
 
 
 @torch.no_grad()
-def reference_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temperature: float) -> list[Tensor]:
-    """Return the bare base's log-probabilities of every completion's tokens."""
+def forward_pass(
+    stack: AdapterStack, batches: Sequence[MicroBatch], *, temperature: float, route: Route
+) -> list[Tensor]:
+    """Return the log-probabilities of every completion's tokens, without dropout: of the agents, or of the base."""
     model = cast("PreTrainedModel", stack.model)
-
-    def bare(_: Sequence[str]) -> AbstractContextManager[None]:
-        return stack.disabled()
-
-    found = [completion_log_probs(model, batch, temperature=temperature, route=bare).log_probs_T for batch in batches]
-    return _by_completion(found, batches)
-
-
-@torch.no_grad()
-def policy_pass(stack: AdapterStack, batches: Sequence[MicroBatch], *, temperature: float) -> list[Tensor]:
-    """Return the agents' log-probabilities of every completion's tokens, as the engine should have had them."""
-    model = cast("PreTrainedModel", stack.model)
-    found = [
-        completion_log_probs(model, batch, temperature=temperature, route=stack.routed).log_probs_T for batch in batches
-    ]
+    found = [completion_log_probs(model, batch, temperature=temperature, route=route).log_probs_T for batch in batches]
     return _by_completion(found, batches)
 
 

@@ -133,24 +133,16 @@ async def sample_groups(
         drawn = await engine.sample(
             request.agent, request.prompt.prompt_ids, replace(sampling, seed=request.seed), n=size
         )
-        rewards = await scorer(request.prompt, drawn)
-        group = Group(request.agent, request.prompt, tuple(drawn), _checked(rewards, request=request, size=len(drawn)))
+        rewards = tuple(await scorer(request.prompt, drawn))
+        if len(rewards) != len(drawn) or not all(math.isfinite(reward.total) for reward in rewards):
+            raise LearningError(
+                f"for prompt {request.prompt.id!r} of {request.agent} the scorer returned the rewards "
+                f"{[reward.total for reward in rewards]}; it must return a finite number for each of {len(drawn)} "
+                "completions, in order"
+            )
         done += 1
         if progress is not None:
             progress(done, len(requests))
-        return group
+        return Group(request.agent, request.prompt, tuple(drawn), rewards)
 
     return await gather_or_cancel([group_of(request) for request in requests])
-
-
-def _checked(rewards: Sequence[Reward], *, request: GroupRequest, size: int) -> tuple[Reward, ...]:
-    where = f"for prompt {request.prompt.id!r} of {request.agent}"
-    if len(rewards) != size:
-        raise LearningError(
-            f"the scorer returned {len(rewards)} rewards for {size} completions {where}; "
-            "it must return one for each, in order"
-        )
-    odd = [reward.total for reward in rewards if not math.isfinite(reward.total)]
-    if odd:
-        raise LearningError(f"the scorer returned {odd[0]} as a reward {where}; rewards must be finite numbers")
-    return tuple(rewards)

@@ -15,11 +15,9 @@ from mada.models.adapters import AdapterStack
 from mada.recipe.schema import TrainingSettings
 
 # Settings that may change between sessions: they say how it is computed and kept, not what is learnt.
-FREE_SETTINGS = frozenset(
-    {
-        *("checkpoint_every", "checkpoint_minutes", "keep_checkpoints"),
-        *("micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"),
-    }
+FREE_SETTINGS = (
+    *("checkpoint_every", "checkpoint_minutes", "keep_checkpoints"),
+    *("micro_batch_tokens", "gradient_checkpointing", "canary_tolerance"),
 )
 _AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -50,13 +48,24 @@ def check_task(task: TrainingTask, stack: AdapterStack, settings: TrainingSettin
     if not task.prompts:
         raise LearningError("no agent has prompts; training needs at least one agent with at least one prompt")
     for agent, prompts in task.prompts.items():
-        _check_agent(agent, stack)
+        stack.index(agent)  # refuses an agent that is not there
+        if not _AGENT_NAME.fullmatch(agent):
+            raise LearningError(
+                f"{agent!r} cannot name an agent, because its adapter's folder is called so; "
+                "a name has letters, digits, '-', '_' and '.', and starts with a letter or digit"
+            )
         if not prompts:
             raise LearningError(f"{agent} has no prompts; give every agent its own, or leave the agent out")
-        _check_prompts(prompts, owner=agent)
         check_credit(prompts, task.credit)
-    for agent in task.prompts:
-        _check_prompts(task.validation_of(agent), owner="the validation set")
+        for owner, own in ((agent, prompts), ("the validation set", task.validation_of(agent))):
+            twice = [name for name, times in Counter(prompt.id for prompt in own).items() if times > 1]
+            if twice:
+                raise LearningError(
+                    f"{owner} has two prompts with the id {twice[0]!r}; ids name random streams, so they must differ"
+                )
+            for prompt in own:
+                if not prompt.prompt_ids:
+                    raise LearningError(f"prompt {prompt.id!r} of {owner} has no tokens; it needs at least one")
     if settings.batch_size < 1 or settings.prompts_per_step * settings.group_size != settings.batch_size:
         raise LearningError(
             f"a batch of {settings.batch_size} completions does not hold whole groups of {settings.group_size}; "
@@ -71,20 +80,17 @@ def identity(
 
     Of the scorer and of payloads it knows nothing: who changes those has to use another folder.
     """
-    agents = {
-        agent: {**asdict(lora), "prompts": digest_of_prompts(task.prompts.get(agent, ()))}
-        for agent, lora in stack.lora.items()
-    }
-    counted = ("steps", "epochs")  # what comes of them is compared, as `steps`
     known = {
-        "settings": {
-            name: value for name, value in settings.model_dump().items() if name not in (*FREE_SETTINGS, *counted)
-        },
+        # What comes of steps and epochs is compared, as `steps`.
+        "settings": settings.model_dump(exclude={*FREE_SETTINGS, "steps", "epochs"}),
         "credit": asdict(task.credit),
         "seed": seed,
         "steps": steps,
         "base": base_name,
-        "agents": agents,
+        "agents": {
+            agent: {**asdict(lora), "prompts": digest_of_prompts(task.prompts.get(agent, ()))}
+            for agent, lora in stack.lora.items()
+        },
         "validation": {agent: digest_of_prompts(own) for agent, own in task.validation.items()}
         if isinstance(task.validation, Mapping)
         else digest_of_prompts(task.validation),
@@ -92,23 +98,3 @@ def identity(
     }
     # Through JSON, so that tuples are lists here as they are in a file.
     return json.loads(json.dumps(known))
-
-
-def _check_agent(agent: str, stack: AdapterStack) -> None:
-    stack.index(agent)
-    if not _AGENT_NAME.fullmatch(agent):
-        raise LearningError(
-            f"{agent!r} cannot name an agent, because its adapter's folder is called so; "
-            "a name has letters, digits, '-', '_' and '.', and starts with a letter or digit"
-        )
-
-
-def _check_prompts(prompts: Sequence[TrainingPrompt], *, owner: str) -> None:
-    twice = [name for name, times in Counter(prompt.id for prompt in prompts).items() if times > 1]
-    if twice:
-        raise LearningError(
-            f"{owner} has two prompts with the id {twice[0]!r}; ids name random streams, so they must differ"
-        )
-    blank = next((prompt.id for prompt in prompts if not prompt.prompt_ids), None)
-    if blank is not None:
-        raise LearningError(f"prompt {blank!r} of {owner} has no tokens; every prompt needs at least one")

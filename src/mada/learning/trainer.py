@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from mada.atomic import remove_temporaries
@@ -21,7 +22,7 @@ from mada.events import (
     TrainingStarted,
     ValidationFinished,
 )
-from mada.learning.advantages import CreditedGroup, credit_groups
+from mada.learning.advantages import credit_groups
 from mada.learning.checkpoints import (
     BestAdapter,
     Checkpoints,
@@ -34,14 +35,12 @@ from mada.learning.checkpoints import (
 from mada.learning.learner import Learner
 from mada.learning.metrics import (
     TrainingRecords,
-    ValidationStep,
     accuracy_of,
     agent_step,
     group_credits,
     readable_groups,
-    validation_step,
+    truncated_share,
 )
-from mada.learning.passes import UpdateReport
 from mada.learning.rollouts import Group, GroupRequest, prompts_of_step, sample_groups, steps_to_take
 from mada.learning.task import TrainingTask, check_task, identity
 from mada.models.adapters import AdapterStack
@@ -49,6 +48,7 @@ from mada.models.engines import Engine, Sampling
 from mada.recipe.schema import TrainingSettings
 from mada.runs.folder import accessible
 from mada.runs.lock import lock_folder
+from mada.runs.records import AgentStep, GroupCredit, ValidationStep
 from mada.seeds import seed_for
 
 
@@ -149,7 +149,23 @@ class Trainer:
         self._updated_step = step
         report = self.learner.update(completions, step=step - 1)
         await self._engine.wake_up()
-        self._record(step, credited, report, records, rollout=sampled - started, learn=time.perf_counter() - sampled)
+        rollout, learn = sampled - started, time.perf_counter() - sampled
+        agents = {
+            agent: agent_step(
+                step,
+                agent,
+                [own for own in credited if own.group.agent == agent],
+                report.agents[agent],
+                rollout_seconds=rollout,
+                learn_seconds=learn,
+            )
+            for agent in self.agents
+        }
+        records.add(AgentStep, agents.values())
+        records.add(GroupCredit, group_credits(step, credited, deviation=self._task.credit.deviation))
+        self._events.emit(StepFinished(step, self.total_steps, agents, rollout, learn))
+        if self._task.decode is not None and self._events.wants(StepRollouts):
+            self._events.emit(StepRollouts(self.folder.name, step, readable_groups(credited, self._task.decode)))
 
     async def _sample(
         self, requests: Sequence[GroupRequest], *, step: int, size: int, phase: Literal["sampling", "validating"]
@@ -177,32 +193,6 @@ class Trainer:
                 requests.append(GroupRequest(agent, prompt, seed))
         return requests
 
-    def _record(
-        self,
-        step: int,
-        credited: Sequence[CreditedGroup],
-        report: UpdateReport,
-        records: TrainingRecords,
-        *,
-        rollout: float,
-        learn: float,
-    ) -> None:
-        agents = {
-            agent: agent_step(
-                step,
-                agent,
-                [own for own in credited if own.group.agent == agent],
-                report.agents[agent],
-                rollout_seconds=rollout,
-                learn_seconds=learn,
-            )
-            for agent in self.agents
-        }
-        records.add_step(agents.values(), group_credits(step, credited, deviation=self._task.credit.deviation))
-        self._events.emit(StepFinished(step, self.total_steps, agents, rollout, learn))
-        if self._task.decode is not None and self._events.wants(StepRollouts):
-            self._events.emit(StepRollouts(self.folder.name, step, readable_groups(credited, self._task.decode)))
-
     async def _validate(self, step: int, records: TrainingRecords) -> None:
         """Have all agents answer the validation set, and keep the adapters that are better than any before (T4)."""
         if not self._task.validation:
@@ -222,7 +212,7 @@ class Trainer:
             agent: self._validate_agent(agent, step, [own for own in groups if own.agent == agent])
             for agent in self.agents
         }
-        records.add_validation(agents.values())
+        records.add(ValidationStep, agents.values())
         self._events.emit(ValidationFinished(step, self.total_steps, agents, time.perf_counter() - started))
 
     def _validate_agent(self, agent: str, step: int, groups: Sequence[Group]) -> ValidationStep:
@@ -235,7 +225,8 @@ class Trainer:
         is_best = is_better(accuracy, self._best.get(agent))
         if is_best:
             self._save_best(agent, step=step, accuracy=accuracy)
-        return validation_step(step, agent, groups, accuracy=accuracy, is_best=is_best)
+        lengths = [len(drawn.token_ids) for group in groups for drawn in group.completions]
+        return ValidationStep(step, agent, accuracy, fmean(lengths), truncated_share(groups), is_best)
 
     def _save_best(self, agent: str, *, step: int, accuracy: float | None) -> None:
         self._best[agent] = save_best(

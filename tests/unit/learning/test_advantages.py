@@ -32,13 +32,6 @@ def test_the_counterfactual_baseline_follows_the_accuracy_weight():
     assert counterfactual([[1.0], [1.0]], Baseline([0.0, 1.0])).tolist() == [[1.0], [-1.0]]
 
 
-def test_a_critic_is_credited_most_where_the_generators_fail():
-    right_where_they_fail, right_where_they_succeed = counterfactual([[2.0], [2.0]], Baseline([0.0, 1.0]))[:, 0]
-    wrong_where_they_fail, wrong_where_they_succeed = counterfactual([[0.0], [0.0]], Baseline([0.0, 1.0]))[:, 0]
-    assert (right_where_they_fail, right_where_they_succeed) == (2.0, 0.0)
-    assert (wrong_where_they_fail, wrong_where_they_succeed) == (0.0, -2.0)
-
-
 @pytest.mark.parametrize("value", [0.0, 1 / 3, 0.1, 2.5, 1e17])
 def test_a_group_without_spread_gets_exactly_zero(value):
     for deviation in ("population", "sample"):
@@ -47,10 +40,6 @@ def test_a_group_without_spread_gets_exactly_zero(value):
 
 def test_a_group_of_one_gets_zero():
     assert group_relative([[2.0], [1.0]], Baseline(deviation="sample")).tolist() == [[0.0], [0.0]]
-
-
-def test_epsilon_keeps_tiny_spreads_small():
-    assert abs(group_relative([[1.0, 1.0 + 1e-12]], Baseline(epsilon=1e-4))).max() < 1e-7
 
 
 @given(st.lists(FINITE, min_size=2, max_size=8))
@@ -66,14 +55,6 @@ def test_counterfactual_credits_equal_exact_arithmetic(rewards, right):
     expected = [float(reward - 2 * Fraction(right, 3)) for reward in rewards]
     credited = counterfactual([[float(reward) for reward in rewards]], Baseline([right / 3]))[0]
     np.testing.assert_allclose(credited, expected, atol=1e-12)
-
-
-@given(st.lists(st.lists(FINITE, min_size=3, max_size=3), min_size=1, max_size=4))
-def test_prompts_do_not_touch_each_other(rewards):
-    for name, advantage in ADVANTAGES.items():
-        together = advantage(rewards, Baseline([0.25] * len(rewards)))
-        apart = [advantage([one], Baseline([0.25]))[0] for one in rewards]
-        np.testing.assert_array_equal(together, np.array(apart), err_msg=name)
 
 
 @pytest.mark.parametrize(

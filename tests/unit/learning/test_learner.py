@@ -89,38 +89,17 @@ def test_micro_batches_change_nothing(make_stack, make_completions, settings):
 
 @pytest.mark.parametrize("micro_batch_tokens", [10_000, 50])
 def test_agents_learn_together_what_they_learn_alone(make_stack, make_completions, settings, micro_batch_tokens):
-    """Gradients agree to rounding, and so do adapters after 20 updates, measured by the way they went.
-
-    Adam divides by the gradient's size, so where a gradient is all but zero it turns rounding into steps of full
-    length. So the measure is the distance travelled; a few 1e-6 of it is what rounding comes to here.
-    """
+    """Gradients agree to rounding; `test_together_equals_apart` looks at complete trainings."""
     settings = settings.model_copy(update={"micro_batch_tokens": micro_batch_tokens})
     together = Learner(make_stack(*AGENTS), settings, total_steps=20)
     alone = {agent: Learner(make_stack(agent), settings, total_steps=20) for agent in AGENTS}
     # Unequal numbers, so that rows are routed by gate; and the orders differ.
     counts = {"a": 3, "b": 5, "c": 4}
-    of_step = [
-        {agent: make_completions(agent, each=counts[agent], seed=step) for agent in AGENTS} for step in range(20)
-    ]
-
-    mixed = [one for agent in ("c", "a", "b") for one in of_step[0][agent]]
-    found = gradients(together, mixed)
+    own = {agent: make_completions(agent, each=counts[agent]) for agent in AGENTS}
+    found = gradients(together, [one for agent in ("c", "a", "b") for one in own[agent]])
     for place, agent in enumerate(AGENTS):
-        own = {name: gradient[place] for name, gradient in found.items()}
-        expected = {name: gradient[0] for name, gradient in gradients(alone[agent], of_step[0][agent]).items()}
-        assert_close(own, expected)
-
-    start = adapters(together.stack)
-    for step, completions in enumerate(of_step):
-        together.update([one for agent in ("c", "a", "b") for one in completions[agent]], step=step)
-        for agent in AGENTS:
-            alone[agent].update(completions[agent], step=step)
-    for place, agent in enumerate(AGENTS):
-        ends = adapters(alone[agent].stack)
-        apart = sum(float((adapters(together.stack)[name][place] - ends[name][0]).square().sum()) for name in ends)
-        way = sum(float((start[name][place] - ends[name][0]).square().sum()) for name in ends)
-        assert (apart / way) ** 0.5 < 1e-4
-        assert way > 1
+        expected = {name: gradient[0] for name, gradient in gradients(alone[agent], own[agent]).items()}
+        assert_close({name: gradient[place] for name, gradient in found.items()}, expected)
 
 
 def test_credited_tokens_become_likelier_and_discredited_ones_less_likely(make_stack, make_completions, settings):
@@ -133,14 +112,6 @@ def test_credited_tokens_become_likelier_and_discredited_ones_less_likely(make_s
     after = log_probs(stack, completions)
     assert after[0].mean() > before[0].mean()
     assert after[1].mean() < before[1].mean()
-
-
-def test_the_kl_term_pulls_towards_the_base(make_stack, make_completions, settings):
-    stack = make_stack("a")
-    completions = [replace(one, advantage=0.0) for one in make_completions("a")]
-    learner = Learner(stack, settings.model_copy(update={"kl_coefficient": 1.0, "learning_rate": 3e-3}), total_steps=30)
-    kl = [learner.update(completions, step=step).agents["a"].kl or 0.0 for step in range(30)]
-    assert 0 < kl[-1] < 0.5 * kl[0]
 
 
 def test_an_agent_without_lessons_stays_untouched(make_stack, make_completions, settings):
@@ -207,7 +178,8 @@ def test_later_updates_start_from_the_first_ones_policy(make_stack, make_complet
 
     other = Learner(make_stack("a", "b"), settings, total_steps=1)
     batches = micro_batches(completions, agents=["a", "b"], max_tokens=10_000)
-    reference = passes.reference_pass(other.stack, batches, temperature=0.7)
+    bare = {"temperature": 0.7, "route": lambda _: other.stack.disabled()}
+    reference = passes.forward_pass(other.stack, batches, **bare)
     old = log_probs(other.stack, completions)
     weights = [1 / (4 * len(one.completion_ids)) for one in completions]
     lessons = [passes.Example(*one) for one in zip(completions, weights, reference, old, strict=True)]
@@ -236,7 +208,7 @@ def test_the_ratio_is_clipped_from_the_second_update_on(make_stack, make_complet
 
 
 def test_without_kl_there_is_no_reference_pass(make_stack, make_completions, settings, monkeypatch):
-    monkeypatch.setattr("mada.learning.learner.reference_pass", None)
+    monkeypatch.setattr("mada.learning.learner.forward_pass", None)
     learner = Learner(make_stack("a"), settings.model_copy(update={"kl_coefficient": 0.0}), total_steps=1)
     report = learner.update(make_completions("a"), step=0)
     assert report.agents["a"].kl is None
@@ -455,14 +427,6 @@ def test_a_single_sequence_that_never_fits_is_an_error(make_stack, make_completi
     assert same(before, adapters(learner.stack))
 
 
-def test_a_model_without_blocks_to_recompute_says_so(make_stack, make_completions, settings, monkeypatch):
-    learner = Learner(make_stack("a"), settings, total_steps=1)
-    monkeypatch.setattr(learner.stack, "_blocks", list)
-    monkeypatch.setattr(passes, "completion_log_probs", Memory(0, torch.OutOfMemoryError()))
-    with pytest.raises(LearningError, match="activations cannot be recomputed; lower"):
-        learner.update(make_completions("a"), step=0)
-
-
 def test_other_failures_are_not_mistaken_for_lack_of_memory(make_stack, make_completions, settings, monkeypatch):
     learner = Learner(make_stack("a"), settings, total_steps=1)
     monkeypatch.setattr(passes, "completion_log_probs", Memory(0, RuntimeError("shapes do not match")))
@@ -508,37 +472,18 @@ def test_a_learner_stopped_and_resumed_ends_where_the_other_does(make_stack, mak
     assert same(snapshot(straight), snapshot(later))
 
 
-def test_smaller_micro_batches_are_part_of_the_state(make_stack, settings):
-    learner, later = (Learner(make_stack("a"), settings, total_steps=1) for _ in range(2))
-    learner.micro_batch_tokens = 100
-    later.load_state_dict(learner.state_dict())
-    assert later.micro_batch_tokens == 100
-
-
-def test_recomputing_is_part_of_the_state(make_stack, settings):
+def test_recomputing_and_smaller_micro_batches_are_part_of_the_state(make_stack, settings):
     learner, later, plain = (Learner(make_stack("a"), settings, total_steps=1) for _ in range(3))
     learner.stack.enable_checkpointing()
+    learner.micro_batch_tokens = 100
     later.load_state_dict(learner.state_dict())
-    assert later.stack.recomputes
+    assert (later.stack.recomputes, later.micro_batch_tokens) == (True, 100)
     state = plain.state_dict()
     del state["recomputes"]  # as in checkpoints of before
     plain.load_state_dict(state)
     assert not plain.stack.recomputes
 
 
-def test_a_bfloat16_base_learns(make_stack, make_completions, settings):
-    stack = make_stack("a", dtype=torch.bfloat16)
-    completions = [replace(one, advantage=1.0) for one in as_sampled(stack, make_completions("a"))]
-    learner = Learner(stack, settings, total_steps=20)
-    before = float(torch.cat(log_probs(stack, completions)).mean())
-    for step in range(20):
-        learner.update(completions[:1] if step else completions, step=step)
-        completions = [replace(one, engine_log_probs=None) for one in completions]
-    assert float(log_probs(stack, completions)[0].mean()) > before + 0.1
-
-
-def test_what_cannot_be_trained_is_refused(make_stack, make_completions, settings):
-    with pytest.raises(ValueError, match="unknown loss aggregation 'mean'"):
-        Learner(make_stack("a"), settings.model_copy(update={"loss_aggregation": "mean"}), total_steps=1)
+def test_a_strange_agent_is_refused(make_stack, make_completions, settings):
     with pytest.raises(AdapterError, match="no agent 'z'"):
         Learner(make_stack("a"), settings, total_steps=1).update(make_completions("z"), step=0)

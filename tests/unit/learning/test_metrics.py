@@ -15,7 +15,6 @@ from mada.learning.metrics import (
     agent_step,
     group_credits,
     readable_groups,
-    validation_step,
 )
 from mada.learning.passes import AgentReport, Canary
 from mada.learning.rollouts import Group, Reward, TrainingPrompt
@@ -114,13 +113,8 @@ def test_what_is_no_number_is_none_and_can_be_stored(tmp_path: Path) -> None:
     assert (step.loss, step.gradient_norm, step.kl, step.canary_mean, step.ratio) == (None,) * 5
     assert (step.accuracy, step.rollout_tokens_per_second, step.learn_tokens_per_second) == (None,) * 3
     with TrainingRecords(tmp_path) as records:
-        records.add_step([step], [])
+        records.add(AgentStep, [step])
     assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] is None
-
-
-def test_a_validation_is_summed_up_over_prompts():
-    step = validation_step(5, "a", [SPREAD, EVEN], accuracy=0.25, is_best=False)
-    assert step == ValidationStep(5, "a", accuracy=0.25, length=2.5, truncated_share=0.25, is_best=False)
 
 
 def steps(folder: Path, name: str) -> list[tuple[int, str]]:
@@ -130,16 +124,16 @@ def steps(folder: Path, name: str) -> list[tuple[int, str]]:
 
 def test_going_back_to_a_checkpoint_drops_what_came_after_it(tmp_path: Path) -> None:
     with TrainingRecords(tmp_path) as records:
-        records.add_validation([VALIDATION, replace(VALIDATION, agent="b")])
+        records.add(ValidationStep, [VALIDATION, replace(VALIDATION, agent="b")])
         for step in (1, 2, 3):
-            records.add_step(
-                [replace(STEP, step=step), replace(STEP, step=step, agent="b")], [replace(CREDIT, step=step)]
-            )
-        records.add_validation([replace(VALIDATION, step=3)])
+            records.add(AgentStep, [replace(STEP, step=step), replace(STEP, step=step, agent="b")])
+            records.add(GroupCredit, [replace(CREDIT, step=step)])
+        records.add(ValidationStep, [replace(VALIDATION, step=3)])
         records.sync()
     with TrainingRecords(tmp_path) as records:
         records.drop_after(2)
-        records.add_step([replace(STEP, step=3, agent="again")], [replace(CREDIT, step=3, agent="again")])
+        records.add(AgentStep, [replace(STEP, step=3, agent="again")])
+        records.add(GroupCredit, [replace(CREDIT, step=3, agent="again")])
     assert steps(tmp_path, "metrics.jsonl") == [(1, "a"), (1, "b"), (2, "a"), (2, "b"), (3, "again")]
     assert steps(tmp_path, "validation.jsonl") == [(0, "a"), (0, "b")]
     assert steps(tmp_path, "credits.jsonl") == [(1, "a"), (2, "a"), (3, "again")]
@@ -147,10 +141,10 @@ def test_going_back_to_a_checkpoint_drops_what_came_after_it(tmp_path: Path) -> 
 
 def test_without_a_checkpoint_only_the_look_before_the_first_step_is_made_again(tmp_path: Path) -> None:
     with TrainingRecords(tmp_path) as records:
-        records.add_validation([VALIDATION])
+        records.add(ValidationStep, [VALIDATION])
         records.drop_after(None)
         assert steps(tmp_path, "validation.jsonl") == []
-        records.add_step([STEP], [])
+        records.add(AgentStep, [STEP])
         with pytest.raises(LearningError, match=r"metrics\.jsonl has records, but there is no checkpoint beside it"):
             records.drop_after(None)
     assert steps(tmp_path, "metrics.jsonl") == [(3, "a")], "nothing is thrown away that cannot be made again"

@@ -88,24 +88,6 @@ def test_an_agent_that_sits_out_is_left_as_if_the_step_had_not_been():
         torch.testing.assert_close(mine[1], other, rtol=1e-6, atol=5e-7)
 
 
-def test_nobody_active_changes_nothing():
-    stacked, start = parameters(2), parameters(2)
-    optimizer = StackedAdamW(stacked, **OPTIONS)
-    run(stacked, optimizer, [0], active=lambda step: [False, False])
-    assert all(torch.equal(stacked[name], start[name]) for name in stacked)
-    assert optimizer.gradient_norms().tolist() == [0.0, 0.0]
-
-
-def test_norms_are_over_all_of_an_agents_parameters():
-    stacked = parameters(2)
-    optimizer = StackedAdamW(stacked)
-    drawn = gradients(2, 0)
-    give(stacked, drawn)
-    optimizer.take_gradients()
-    expected = [sum(float(one[agent].square().sum()) for one in drawn.values()) ** 0.5 for agent in range(2)]
-    assert optimizer.gradient_norms().tolist() == pytest.approx(expected, rel=1e-6)
-
-
 def test_gradients_of_micro_batches_are_summed_in_float32():
     stacked = {"one": nn.Parameter(torch.zeros(1, 2, 2, dtype=torch.bfloat16))}
     optimizer = StackedAdamW(stacked)
@@ -197,16 +179,6 @@ def test_every_step_equals_transformers(name, total_steps, warmup_ratio):
         for step in range(total_steps)
     ]
     assert ours == pytest.approx(of_transformers(name, total_steps, warmup_ratio), abs=1e-12)
-
-
-def test_a_run_of_ten_steps():
-    shares = [learning_rate_share("linear", step, total_steps=10, warmup_ratio=0.2) for step in range(11)]
-    assert shares == pytest.approx([0, 0.5, 1, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0])
-
-
-def test_beyond_the_last_step_the_rate_stays_at_its_end():
-    assert learning_rate_share("cosine", 50, total_steps=10, warmup_ratio=0.1) == 0
-    assert learning_rate_share("constant", 50, total_steps=10, warmup_ratio=0.1) == 1
 
 
 def test_the_settings_name_exactly_the_schedules_there_are():

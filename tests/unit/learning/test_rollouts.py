@@ -38,12 +38,6 @@ def test_every_epoch_is_a_permutation_and_steps_go_on_across_epochs():
     assert len({tuple(epoch) for epoch in epochs}) == 4, "a fresh order every epoch"
 
 
-def test_the_position_is_a_function_of_the_step_alone():
-    assert [step(number) for number in (7, 1, 7)] == [step(7), step(1), step(7)]
-    assert step(1, count=5, agent="a") != step(1, count=5, agent="b"), "agents have orders of their own"
-    assert step(1, count=5) == [*step(1), *step(2), *step(3)][:5]
-
-
 def test_an_agent_with_few_prompts_sees_them_more_than_once_in_a_step():
     few = PROMPTS[:2]
     seen = step(1, count=5, prompts=few)
@@ -58,13 +52,6 @@ def test_an_agent_with_few_prompts_sees_them_more_than_once_in_a_step():
 def test_steps_come_from_the_settings_or_from_the_epochs_of_the_largest_share(epochs, steps, expected):
     settings = TrainingSettings(batch_size=8, group_size=4, epochs=epochs, steps=steps)
     assert steps_to_take(settings, {"a": PROMPTS, "b": PROMPTS[:1]}) == expected
-
-
-def test_rounding_costs_no_step():
-    hundred = [TrainingPrompt(str(place), (1,)) for place in range(100)]
-    settings = TrainingSettings(batch_size=1, group_size=1, epochs=0.07)
-    assert 0.07 * 100 > 7
-    assert steps_to_take(settings, {"a": hundred}) == 7
 
 
 def test_a_digest_names_everything_but_payloads():
@@ -161,9 +148,9 @@ def test_a_failure_ends_the_others_and_is_raised_as_it_is(where):
     [
         (
             [Reward(1.0)],
-            r"returned 1 rewards for 2 completions for prompt 'p0' of agent-0; it must return one",
+            r"prompt 'p0' of agent-0 the scorer returned the rewards \[1\.0\]; .* each of 2 completions",
         ),
-        ([Reward(1.0), Reward(float("nan"))], r"returned nan as a reward for prompt 'p0' of agent-0; rewards must be"),
+        ([Reward(1.0), Reward(float("nan"))], r"'p0' of agent-0 the scorer returned the rewards \[1\.0, nan\]"),
     ],
 )
 def test_a_scorer_that_breaks_its_promise_is_named(rewards, message):
@@ -216,12 +203,6 @@ def test_the_learner_is_given_tokens_and_log_probs():
     assert (first.agent, first.prompt_ids, first.completion_ids) == ("a", (7,), (1, 2))
     assert (first.engine_log_probs, first.learn, second.learn) == ((-0.5, -0.5), True, False)
     assert first.advantage == -second.advantage > 0
-
-
-def test_an_engine_without_log_probs_gives_none_to_compare():
-    own = Group("a", TrainingPrompt("p", (1,)), (Completion((1,), (), "end"),) * 2, (Reward(0.0), Reward(1.0)))
-    [credited] = credit_groups([own], Credit(), truncated="learn")
-    assert [one.engine_log_probs for one in credited.for_learner()] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import asyncio
-import errno
 import json
 import re
 import signal
@@ -300,37 +299,6 @@ def test_control_c_ends_it_at_once_and_costs_the_step_under_way_alone(tmp_path: 
     assert setup.resumed_from == "step-000003"
 
 
-def test_a_resumed_training_says_where_it_goes_on(tmp_path: Path) -> None:
-    async def failing(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
-        if len(rows(tmp_path, "metrics")) == 2 * 3:
-            raise LookupError("the grader is gone")
-        return await upper_half(prompt, completions)
-
-    with pytest.raises(LookupError, match="the grader is gone"):
-        Setup(tmp_path, scorer=failing).train()
-    setup = Setup(tmp_path)
-    setup.train()
-    assert setup.resumed_from == "step-000003"
-    assert setup.seen[:2] == [("started", None), ("step", 4)]
-
-
-def test_one_trainer_may_be_cancelled_and_called_again(tmp_path: Path) -> None:
-    Setup(tmp_path / "alone").train()
-    fails = [True]
-
-    async def once(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
-        if fails[0] and len(rows(tmp_path / "again", "metrics")) == 2 * 2 and not prompt.id.startswith("v"):
-            fails[0] = False
-            raise LookupError("the grader is gone")
-        return await upper_half(prompt, completions)
-
-    setup = Setup(tmp_path / "again", scorer=once)
-    with pytest.raises(LookupError):
-        setup.train()
-    setup.train()
-    assert files(tmp_path / "again") == files(tmp_path / "alone")
-
-
 class Clock:
     """A clock that moves only when a group is scored: two prompts for each of two agents are a step."""
 
@@ -380,34 +348,6 @@ def test_the_clock_starts_again_at_every_checkpoint_whatever_it_was_written_for(
     assert checkpoints(setup) == [0, 3, 4, 7, 8, 9]
 
 
-def test_checkpoints_by_the_clock_change_nothing_that_is_learnt(tmp_path: Path) -> None:
-    never = by_the_clock(tmp_path / "never", minutes_a_step=4.0, checkpoint_minutes=None, keep_checkpoints=1)
-    often = by_the_clock(tmp_path / "often", minutes_a_step=4.0, checkpoint_minutes=1.0, keep_checkpoints=1)
-    never.train()
-    often.train()
-    assert (len(checkpoints(never)), len(checkpoints(often))) == (2, 10)
-    assert files(tmp_path / "often") == files(tmp_path / "never")
-    for name in ("metrics", "validation"):
-        assert rows(tmp_path / "often", name) == rows(tmp_path / "never", name)
-
-
-def test_a_training_goes_on_with_another_number_of_minutes(tmp_path: Path) -> None:
-    by_the_clock(tmp_path / "alone", minutes_a_step=4.0, checkpoint_minutes=None, keep_checkpoints=1).train()
-
-    async def gone_in_step_5(request: ScriptedRequest) -> Completion:
-        if len(rows(tmp_path / "stopped", "metrics")) == 2 * 4:
-            raise LookupError("the engine is gone")
-        return drawn(request)
-
-    with pytest.raises(LookupError):
-        by_the_clock(tmp_path / "stopped", minutes_a_step=4.0, keep_checkpoints=1, script=gone_in_step_5).train()
-    later = by_the_clock(tmp_path / "stopped", minutes_a_step=6.0, checkpoint_minutes=11.0, keep_checkpoints=1)
-    later.train()
-    assert later.resumed_from == "step-000003"
-    assert checkpoints(later) == [5, 7, 9], "the time between the sessions does not count"
-    assert files(tmp_path / "stopped") == files(tmp_path / "alone")
-
-
 def test_a_training_that_is_done_is_not_done_again(tmp_path: Path) -> None:
     first = Setup(tmp_path).train()
     before = files(tmp_path)
@@ -437,26 +377,6 @@ def test_two_trainings_never_share_a_folder(tmp_path: Path) -> None:
     Setup(tmp_path).train()
 
 
-def test_a_full_disk_stops_training_with_a_sentence_and_it_goes_on_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Setup(tmp_path / "alone").train()
-    write = Path.write_bytes
-
-    def full(path: Path, content: bytes) -> int:
-        if path.name == "state.json" and b'"step": 2' in content:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(path, content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", full)
-        with pytest.raises(RunError, match="step-000002 could not be written: No space left on device"):
-            Setup(tmp_path / "full").train()
-    assert sorted(path.name for path in (tmp_path / "full" / "checkpoints").iterdir()) == ["step-000000", "step-000001"]
-    Setup(tmp_path / "full").train()
-    assert files(tmp_path / "full") == files(tmp_path / "alone")
-
-
 def test_without_a_validation_set_the_last_adapters_are_kept(tmp_path: Path) -> None:
     setup = Setup(tmp_path, task=TrainingTask(PROMPTS, upper_half))
     result = setup.train()
@@ -473,39 +393,6 @@ def test_a_scorer_that_knows_no_right_or_wrong_cannot_validate(tmp_path: Path) -
 
     with pytest.raises(LearningError, match=r"none of a's replies to the validation set .* set Reward\.correct"):
         Setup(tmp_path, scorer=score).train()
-
-
-def test_steps_that_teach_nothing_change_nothing(tmp_path: Path) -> None:
-    async def same(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
-        return [Reward(1.0, True) for _ in completions]
-
-    setup = Setup(tmp_path, scorer=same)
-    blank = {name: parameter.clone() for name, parameter in setup.stack.parameters().items()}
-    setup.train()
-    assert all(torch.equal(blank[name], now) for name, now in setup.stack.parameters().items())
-    shares = {(row["zero_spread_share"], row["skipped_share"], row["kl"]) for row in rows(tmp_path, "metrics")}
-    assert shares == {(1.0, 1.0, None)}
-
-
-def test_critics_are_credited_against_the_generators(tmp_path: Path) -> None:
-    prompts = {agent: [replace(one, generator_accuracy=0.25) for one in own] for agent, own in PROMPTS.items()}
-
-    async def right(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
-        return [Reward(2.0, True) for _ in completions]
-
-    Setup(tmp_path, task=TrainingTask(prompts, right, credit=Credit("counterfactual"))).train()
-    assert {(row["advantage"], row["skipped_share"]) for row in rows(tmp_path, "metrics")} == {(1.5, 0.0)}
-
-
-def test_agents_trained_together_equal_agents_trained_apart(tmp_path: Path) -> None:
-    together = Setup(tmp_path / "both")
-    together.train()
-    for agent in AGENTS:
-        task = TrainingTask({agent: PROMPTS[agent]}, upper_half, VALIDATION)
-        alone = Setup(tmp_path / agent, stack=tiny_stack([agent], seed=5), task=task)
-        alone.train()
-        for name, own in alone.stack.tensors(agent).items():
-            torch.testing.assert_close(own, together.stack.tensors(agent)[name], rtol=1e-4, atol=1e-6)
 
 
 def test_a_prompt_that_comes_twice_in_a_step_brings_other_samples(tmp_path: Path) -> None:
@@ -596,29 +483,6 @@ def test_an_engine_that_is_never_updated_stops_the_training_at_the_second_step(t
         setup.train()
     assert ("step", 1) in setup.seen
     assert ("step", 2) not in setup.seen
-
-
-def test_an_engine_with_the_learners_own_adapters_is_let_through(tmp_path: Path) -> None:
-    stack = tiny_stack()
-    Setup(tmp_path, stack=stack, engine=LocalEngine(cast("Any", stack.model), stack, rows=8), settings=SLOW).train()
-    assert min(stack.version(agent) for agent in AGENTS) > 3
-
-
-def test_an_engine_that_is_not_updated_after_a_resume_stops_the_training(tmp_path: Path) -> None:
-    stack = tiny_stack()
-    engine = LocalEngine(cast("Any", stack.model), stack, rows=8)
-
-    async def failing(prompt: TrainingPrompt, completions: Sequence[Completion]) -> list[Reward]:
-        if stack.version("a") == 4:
-            raise RuntimeError("stopped")
-        return await upper_half(prompt, completions)
-
-    with pytest.raises(RuntimeError, match="stopped"):
-        Setup(tmp_path, stack=stack, engine=engine, scorer=failing, settings=SLOW).train()
-    resumed = Setup(tmp_path, engine=frozen_engine(), settings=SLOW)
-    with pytest.raises(LearningError, match="version"):
-        resumed.train()
-    assert [name for name, _ in resumed.seen if name == "step"] == []
 
 
 @pytest.mark.parametrize(("rate", "last"), [(1e-4, 1), (1e-5, 1), (1e-6, 3)])
