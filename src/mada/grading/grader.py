@@ -1,18 +1,21 @@
 """The grader: thousands of replies against their references, in order, in parallel, and never stuck (R1).
 
 Plain answers are decided at once in the calling thread; the rest go to worker processes. A pair that takes longer than
-a short first slice is put aside and tried again, with the full time limit, behind everything else that is waiting; when
-such pairs keep all workers busy, one more worker is started for newcomers. So hostile answers hold up no honest ones.
+a short first slice is tried again, with the full time limit, by other workers. So hostile answers hold up no honest
+ones.
 """
 
 import asyncio
 import logging
 import os
+import queue
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal, Self
 
 from mada.errors import GradingError
@@ -27,7 +30,7 @@ FIRST_SLICE = 0.25  # seconds of processor time before a pair is put aside
 MAX_ANSWER_LENGTH = 2_000  # characters; the longest reference of any known data set has 1,222
 MAX_NESTING = 16  # brackets in brackets; parsing slows with every level, and no known reference has more than 5
 MAX_CRASHES = 2
-MAX_DEATHS = 20
+MAX_DEATHS = 15
 CACHE_SIZE = 50_000
 
 _log = logging.getLogger(__name__)
@@ -42,18 +45,6 @@ class Grade:
     answer: str | None
 
 
-@dataclass(slots=True, eq=False)
-class _Comparison:
-    """Two answers that need algebra, on their way through the lanes."""
-
-    gold: str
-    given: str
-    reason: Future[Reason] = field(default_factory=Future[Reason])
-    put_aside: bool = False
-    deaths: int = 0
-    crashes: int = 0
-
-
 class Grader:
     """Grades replies. One instance serves any number of threads and event loops; close it, or use it with `with`."""
 
@@ -63,18 +54,15 @@ class Grader:
         if not 0 < time_limit < float("inf"):
             raise GradingError(f"the grading time limit must be a positive number of seconds, got {time_limit}")
         self.time_limit = time_limit
-        self._slots = workers or _cores()
-        self._most_threads = self._slots + 1
+        count = workers or _cores()
+        self._quick = ThreadPoolExecutor(count, "mada-grader")
+        self._slow = ThreadPoolExecutor(max(1, count // 2), "mada-grader-slow")
         self._pool = WorkerPool()
-        self._changed = threading.Condition()
-        self._quick: deque[_Comparison] = deque()
-        self._slow: deque[_Comparison] = deque()
-        self._slow_running = 0
-        self._idle = 0
+        self._workers: set[Worker] = set()
+        self._idle: queue.LifoQueue[Worker | InProcess] = queue.LifoQueue()
+        self._lock = threading.Lock()
         self._cache: OrderedDict[tuple[str, str], Future[Reason]] = OrderedDict()
-        self._threads: list[threading.Thread] = []
-        self._workers: dict[int, Worker | InProcess] = {}  # by the thread that asks
-        self._closed = False
+        self._closed = self._has_warned = False
         self._process = os.getpid()
 
     def grade(self, pairs: Iterable[tuple[str, str]], *, thinking_opened: bool = False) -> list[Grade]:
@@ -128,23 +116,17 @@ class Grader:
 
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers alive now, for monitoring and for tests that kill them."""
-        with self._changed:
-            return [worker.pid for worker in self._workers.values() if isinstance(worker, Worker)]
+        with self._lock:
+            return [worker.pid for worker in self._workers]
 
     def close(self, *, abandon: bool = False) -> None:
         """Stop the workers: when all that was submitted is graded, or, with `abandon`, after what they are doing."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            if abandon:
-                for comparison in (*self._quick, *self._slow):
-                    comparison.reason.set_exception(GradingError("the grader was closed before this was graded"))
-                self._quick.clear()
-                self._slow.clear()
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
-        while self._workers:  # those of calling threads
-            self._workers.popitem()[1].close()
+        for pool in (self._quick, self._slow):
+            pool.shutdown(cancel_futures=abandon)
+        while self._workers:
+            self._workers.pop().close()
         self._pool.close()
 
     def __enter__(self) -> Self:
@@ -163,7 +145,7 @@ class Grader:
         if max(len(answer), len(gold)) > MAX_ANSWER_LENGTH:
             return _known("equal" if answer == gold else "unparsable")
         key = (gold, answer)
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise GradingError("this grader is closed; make another one")
             if os.getpid() != self._process:
@@ -176,134 +158,99 @@ class Grader:
         decided = compare_plainly(gold_answer, given_answer)
         if decided is not None:
             return self._cached(key, _known("equal" if decided else "not equal"))
-        comparison = _Comparison(*algebra_pair(gold_answer, given_answer))
-        if max(nesting(comparison.given), nesting(comparison.gold)) > MAX_NESTING:
+        pair = algebra_pair(gold_answer, given_answer)
+        if max(map(nesting, pair)) > MAX_NESTING:
             return self._cached(key, _known("unparsable"))
-        reason = self._cached(key, comparison.reason)
-        if reason is comparison.reason:
-            self._enqueue(comparison)
+        own: Future[Reason] = Future()
+        reason = self._cached(key, own)
+        if reason is own:
+            self._enqueue(self._quick, pair, min(FIRST_SLICE, self.time_limit), own)
         return reason
 
     def _cached(self, key: tuple[str, str], reason: Future[Reason]) -> Future[Reason]:
-        with self._changed:
+        with self._lock:
             known = self._cache.setdefault(key, reason)
             if len(self._cache) > CACHE_SIZE:
                 self._cache.popitem(last=False)
             return known
 
-    def _enqueue(self, comparison: _Comparison) -> None:
-        with self._changed:
-            self._quick.append(comparison)
-            wanted = min(self._slots + (self._slow_running == self._slots), self._most_threads)
-            if self._idle < len(self._quick) and len(self._threads) < wanted:
-                self._start_thread()
-            self._changed.notify()
-            if self._threads or comparison not in self._quick:
-                return
-            self._quick.remove(comparison)
-        while not self._try(comparison):
-            pass
+    def _enqueue(self, pool: ThreadPoolExecutor, pair: tuple[str, str], limit: float, reason: Future[Reason]) -> None:
+        """Have a pair compared within a limit; one that exceeds the first slice is left to the slow workers."""
 
-    def _start_thread(self) -> None:
-        thread = threading.Thread(target=self._serve, name=f"mada-grader-{len(self._threads)}", daemon=True)
+        def settle(task: Future[Reason | None]) -> None:
+            try:
+                if (found := task.result()) is not None:
+                    reason.set_result(found)
+                elif limit == self.time_limit:
+                    reason.set_result("timed out")
+                else:
+                    self._enqueue(self._slow, pair, self.time_limit, reason)
+            except CancelledError:
+                reason.set_exception(GradingError("the grader was closed before this was graded"))
+            except Exception as error:  # whatever it is, the caller that waits for this grade gets it
+                reason.set_exception(error)
+
         try:
-            thread.start()
-        except RuntimeError as refusal:  # the system refuses another thread
-            self._limit_workers(len(self._threads), refusal)
-        else:
-            self._threads.append(thread)
+            task = pool.submit(self._ask_worker, *pair, limit=limit)
+        except RuntimeError as refusal:  # the grader was closed meanwhile, or the system refuses another thread
+            task = Future[Reason | None]()
+            if self._closed:
+                task.cancel()
+            else:
+                self._warn(refusal)
+                try:
+                    task.set_result(self._ask_worker(*pair, limit=limit))
+                except Exception as error:
+                    task.set_exception(error)
+        task.add_done_callback(settle)
 
-    def _limit_workers(self, threads: int, refusal: Exception) -> None:
-        """Go on with the threads there are, and say so once."""
-        if self._most_threads > self._slots:
-            went_on = f"with {threads} of {self._slots} workers" if threads else "without worker processes, slowly"
-            _log.warning("grading goes on %s: the system refuses more (%s)", went_on, refusal)
-        self._slots = max(1, min(self._slots, threads))
-        self._most_threads = min(self._slots, threads)
-
-    def _next_comparison(self) -> _Comparison | None:
-        """Return the next comparison, the quick lane first; `None` when the grader is closed and empty."""
-        with self._changed:
-            while True:
-                if self._quick:
-                    return self._quick.popleft()
-                if self._slow and self._slow_running < self._slots:
-                    self._slow_running += 1
-                    return self._slow.popleft()
-                if self._closed and not self._slow:
+    def _ask_worker(self, gold: str, given: str, *, limit: float) -> Reason | None:
+        """Return the reason, or `None` when the limit was exceeded."""
+        crashes = 0
+        for deaths in range(MAX_DEATHS):
+            worker = self._take_worker()
+            try:
+                reason = worker.ask(gold, given, limit=limit)
+            except WorkerDiedError as death:
+                with self._lock:
+                    self._workers.discard(worker)  # type: ignore[arg-type]
+                worker.close()
+                if death.timed_out:
                     return None
-                self._idle += 1
-                self._changed.wait()
-                self._idle -= 1
+                crashes += death.crashed
+                if crashes >= MAX_CRASHES:
+                    return "unparsable"
+                time.sleep(min(1.0, 0.01 * 2**deaths))  # what kills workers, an out-of-memory killer, takes a while
+            except BaseException:
+                self._idle.put(worker)
+                raise
+            else:
+                self._idle.put(worker)
+                return reason  # type: ignore[return-value]
+        return "timed out"
 
-    def _serve(self) -> None:
-        while comparison := self._next_comparison():
-            slow = comparison.put_aside
-            settled = self._try(comparison)
-            with self._changed:
-                if not settled:
-                    (self._slow if comparison.put_aside else self._quick).append(comparison)
-                self._slow_running -= slow
-                self._changed.notify_all()
-                if threading.current_thread() not in self._threads:  # there is no worker for this thread
-                    return
-        if worker := self._workers.pop(threading.get_ident(), None):
-            worker.close()
-
-    def _try(self, comparison: _Comparison) -> bool:
-        """Ask this thread's worker once; return whether the comparison has its reason or an error."""
-        try:
-            reason = self._ask_worker(comparison)
-        except Exception as error:  # whatever it is, the caller that waits for this grade gets it
-            comparison.reason.set_exception(error)
-            return True
-        if reason is not None:
-            comparison.reason.set_result(reason)
-        return reason is not None
-
-    def _ask_worker(self, comparison: _Comparison) -> Reason | None:
-        """Return the reason, or `None` when the comparison is to be tried again."""
-        worker = self._own_worker()
-        if worker is None:
-            return None
-        limit = self.time_limit if comparison.put_aside else min(FIRST_SLICE, self.time_limit)
-        try:
-            return worker.ask(comparison.gold, comparison.given, limit=limit)  # type: ignore[return-value]
-        except WorkerDiedError as death:
-            with self._changed:
-                self._workers.pop(threading.get_ident()).close()
-            return _after_death(comparison, death, final=limit == self.time_limit)
-
-    def _own_worker(self) -> Worker | InProcess | None:
-        """Return this thread's worker; `None` when there can be none, and other threads have theirs."""
-        worker = self._workers.get(threading.get_ident())
-        if worker is not None:
-            return worker
+    def _take_worker(self) -> Worker | InProcess:
+        """Return a worker that is idle or new; where the system refuses another, wait for one of those there are."""
+        with suppress(queue.Empty):
+            return self._idle.get_nowait()
         try:
             worker = self._pool.start_worker()
         except NoMoreWorkersError as refusal:
-            with self._changed:
-                thread = threading.current_thread()
-                self._limit_workers(len(self._workers), refusal)
-                if self._workers and thread in self._threads:
-                    self._threads.remove(thread)
-                    return None
-            worker = InProcess()
-        with self._changed:
-            self._workers[threading.get_ident()] = worker
+            self._warn(refusal)
+            while self._workers:
+                with suppress(queue.Empty):
+                    return self._idle.get(timeout=0.1)
+            return InProcess()
+        with self._lock:
+            self._workers.add(worker)
         return worker
 
-
-def _after_death(comparison: _Comparison, death: WorkerDiedError, *, final: bool) -> Reason | None:
-    """Return what a worker's death says of the pair it worked on, or `None` when the pair is to be tried again."""
-    comparison.deaths += 1
-    comparison.crashes += death.crashed
-    if comparison.crashes >= MAX_CRASHES:
-        return "unparsable"
-    if (death.timed_out and final) or comparison.deaths >= MAX_DEATHS:
-        return "timed out"
-    comparison.put_aside = comparison.put_aside or death.timed_out
-    return None
+    def _warn(self, refusal: Exception) -> None:
+        """Say once with what grading goes on."""
+        if not self._has_warned:
+            self._has_warned = True
+            went_on = f"with {len(self._workers)} workers" if self._workers else "without worker processes, slowly"
+            _log.warning("grading goes on %s: the system refuses more (%s)", went_on, refusal)
 
 
 def _known(reason: Reason) -> Future[Reason]:

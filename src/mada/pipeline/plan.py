@@ -5,8 +5,9 @@ the machine at hand and extrapolates; memory is what it takes if all replies rea
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from transformers import PreTrainedConfig
@@ -43,6 +44,8 @@ ACTIVATIONS, RECOMPUTED_ACTIVATIONS = 4.32, 0.32
 on an H200 (48 and 7 GiB for 16,384 tokens) and one on a CPU (455 MiB for 6,144) give 4.31, 0.32 and 4.33."""
 _WINDOW_STEP = 1024
 
+TrainedRole = Literal["generators", "critics"]
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -50,23 +53,14 @@ class Workload:
 
     completions: int
     max_tokens: int
-    at_once: int
-    """How many are wanted at the same time."""
+    at_once: int = 0
+    """How many a step of training wants at the same time."""
     group_size: int = 1
     """How many continue the same prompt."""
     responses: int = 0
     """Responses of other agents in the prompt, and the tokens after which each was cut off."""
     response_tokens: int = 0
     learns: bool = False
-    engine_alone: bool = False
-    """Whether no learner needs memory beside the engine."""
-    full_window: bool = False
-    """Whether the engine's rows have room for the full window, because others with longer prompts use it too."""
-
-    def row_tokens(self, window: int) -> int:
-        """Return the tokens that a row needs room for: the longest prompt and the longest reply."""
-        longest = QUESTION_TOKENS + self.responses * self.response_tokens + self.max_tokens
-        return window if self.full_window else min(window, longest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +80,6 @@ class Device:
         if parameters > SMALL_MODEL:
             return cls("a GPU of 139 GiB (there is none here)", "cuda", ASSUMED_GPU_BYTES)
         return cls("the CPU here", "cpu", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-
-    def cache_budget(self, *, held: int, engine_alone: bool) -> int:
-        """Return the bytes that an engine takes for keys and values beside `held` bytes."""
-        free = max(0, self.memory - held)
-        free = free if self.kind == "cuda" else min(free, MAX_CPU_MEMORY)
-        return int(cache_share(self.kind, alone=engine_alone) * free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +150,6 @@ def plan_of(recipe: Recipe) -> Plan:
     saved = str(config.dtype or "float32").removeprefix("torch.") if device.kind == "cuda" else "float32"
     dtype: torch.dtype = getattr(torch, saved if recipe.model.dtype == "auto" else recipe.model.dtype)
     window = recipe.model.window or getattr(config, "max_position_embeddings", 0)
-    together = max(recipe.team.generators, critics)
     planner = _Planner(
         recipe,
         config,
@@ -170,11 +157,12 @@ def plan_of(recipe: Recipe) -> Plan:
         window=window,
         dtype=dtype,
         base_bytes=count.base * dtype.itemsize,
-        training_bytes=together * count.per_agent * BYTES_PER_TRAINED_PARAMETER,
+        training_bytes=max(recipe.team.generators, critics) * count.per_agent * BYTES_PER_TRAINED_PARAMETER,
     )
-    roles = {"generators": False, "critics": True} if critics else {"generators": False}
-    rollouts = {role: training_work(recipe, critics=is_critic)[1][0] for role, is_critic in roles.items()}
+    roles = ("generators", "critics") if critics else ("generators",)
+    rollouts = {role: training_work(recipe, role)[1][0] for role in roles}
     memory = max((planner.memory(role, work) for role, work in rollouts.items()), key=lambda one: one.total)
+    blockers = planner.blockers(rollouts)
     return Plan(
         stages=tuple(PlannedStage(name, *_work_of(recipe, name)) for name in stage_names(recipe)),
         base_parameters=count.base,
@@ -184,8 +172,8 @@ def plan_of(recipe: Recipe) -> Plan:
         dtype=str(dtype).removeprefix("torch."),
         device=device,
         memory=memory,
-        warnings=tuple(planner.warnings(rollouts, memory)),
-        blockers=tuple(planner.blockers(rollouts)),
+        warnings=blockers if planner.base_bytes > device.memory else tuple(planner.warnings(rollouts, memory)),
+        blockers=blockers,
     )
 
 
@@ -201,16 +189,31 @@ class _Planner:
     base_bytes: int
     training_bytes: int
 
-    def cache_budget(self, work: Workload) -> int:
-        # Gradients and optimizer state are not there yet when the engine starts.
-        return self.device.cache_budget(held=self.base_bytes + self.training_bytes // 4, engine_alone=work.engine_alone)
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of a token's keys and values."""
+        return max(1, cache_bytes_per_token(self.config, dtype=self.dtype))
 
-    def row_bytes(self, work: Workload) -> int:
-        return work.row_tokens(self.window) * cache_bytes_per_token(self.config, dtype=self.dtype)
+    @property
+    def cache_budget(self) -> int:
+        """Bytes that an engine takes for keys and values beside the learner."""
+        # Gradients and optimizer state are not there yet when the engine starts.
+        free = max(0, self.device.memory - self.base_bytes - self.training_bytes // 4)
+        free = free if self.device.kind == "cuda" else min(free, MAX_CPU_MEMORY)
+        return int(cache_share(self.device.kind, alone=False) * free)
+
+    def row_tokens(self, work: Workload) -> int:
+        """Return the tokens that a row needs room for: the longest prompt and the longest reply."""
+        return min(self.window, QUESTION_TOKENS + work.responses * work.response_tokens + work.max_tokens)
 
     def rows(self, work: Workload) -> int:
+        """Return how many rows fit, of those that the engine would have."""
         wanted = self.recipe.engine.rows or DEFAULT_ROWS[self.device.kind]
-        return min(wanted, self.cache_budget(work) // max(1, self.row_bytes(work)))
+        return min(wanted, self.cache_budget // (self.row_tokens(work) * self.token_bytes))
+
+    def wanted_rows(self, work: Workload) -> int:
+        """Return how many rows a step would use."""
+        return min(work.at_once, self.recipe.engine.rows or work.at_once)
 
     def activation_bytes(self, *, recomputed: bool) -> float:
         """Return the memory of one token in a micro-batch."""
@@ -219,55 +222,47 @@ class _Planner:
         size = config.num_hidden_layers * (2 * config.hidden_size + inner) * self.dtype.itemsize
         return size * (RECOMPUTED_ACTIVATIONS if recomputed else ACTIVATIONS)
 
-    def memory(self, role: str, work: Workload) -> Memory:
-        settings = self.recipe.training_for("critics" if role == "critics" else "generators")
+    def memory(self, role: TrainedRole, work: Workload) -> Memory:
+        settings = self.recipe.training_for(role)
         limit = CUDA_MICRO_BATCH_TOKENS if self.device.kind == "cuda" else CPU_MICRO_BATCH_TOKENS
-        longest = work.row_tokens(self.window)
+        longest, rows = self.row_tokens(work), self.rows(work)
         # A sequence longer than the limit has a micro-batch to itself.
         tokens = min(max(settings.micro_batch_tokens or limit, longest), work.at_once * longest)
-        rows = self.rows(work)
         return Memory(
             base=self.base_bytes,
             training=self.training_bytes,
             rows=rows,
             row_tokens=longest,
-            cache=rows * self.row_bytes(work),
+            cache=rows * longest * self.token_bytes,
             micro_batch_tokens=tokens,
             micro_batch=round(tokens * self.activation_bytes(recomputed=settings.gradient_checkpointing)),
         )
 
-    def blockers(self, rollouts: dict[str, Workload]) -> Iterator[str]:
-        """Yield why nothing could be sampled: the base does not fit, or not one row beside it."""
+    def blockers(self, rollouts: Mapping[TrainedRole, Workload]) -> tuple[str, ...]:
+        """Return why nothing could be sampled: the base does not fit, or not one row beside it."""
         there = self.device.memory
         if self.base_bytes > there:
-            yield (
-                f"the base alone takes {in_bytes(self.base_bytes)} of {in_bytes(there)}; "
-                "use a smaller model.name or a larger device"
-            )
-            return
-        yield from (self._few_rows(role, work) for role, work in rollouts.items() if not self.rows(work))
+            takes = f"the base alone takes {in_bytes(self.base_bytes)} of {in_bytes(there)}"
+            return (f"{takes}; use a smaller model.name or a larger device",)
+        return tuple(self.few_rows(role, work) for role, work in rollouts.items() if not self.rows(work))
 
-    def warnings(self, rollouts: dict[str, Workload], memory: Memory) -> Iterator[str]:
+    def warnings(self, rollouts: Mapping[TrainedRole, Workload], memory: Memory) -> Iterator[str]:
         """Yield what would be slow or may not fit, with what to change."""
-        if self.base_bytes > self.device.memory:
-            yield from self.blockers(rollouts)
-            return
         for role, work in rollouts.items():
-            if self.rows(work) < min(work.at_once, self.recipe.engine.rows or work.at_once):
-                yield self._few_rows(role, work)
+            if self.rows(work) < self.wanted_rows(work):
+                yield self.few_rows(role, work)
         if memory.total > self.device.memory:
-            yield self._too_large(memory)
+            yield self.too_large(memory)
 
-    def _few_rows(self, role: str, work: Workload) -> str:
-        wanted = min(work.at_once, self.recipe.engine.rows or work.at_once)
-        per_token = cache_bytes_per_token(self.config, dtype=self.dtype)
-        window = self.cache_budget(work) // (wanted * per_token) // _WINDOW_STEP * _WINDOW_STEP
+    def few_rows(self, role: TrainedRole, work: Workload) -> str:
+        wanted = self.wanted_rows(work)
+        change = self.lower_window(self.cache_budget // (wanted * self.token_bytes))
         return (
-            f"{self.rows(work)} rows of {work.row_tokens(self.window):,} tokens fit, and a step of the {role}' "
-            f"training samples {wanted} at once; {self._lower_window(window)}, or use vLLM, whose cache has pages"
+            f"{self.rows(work)} rows of {self.row_tokens(work):,} tokens fit, and a step of the {role}' training "
+            f"samples {wanted} at once; {change}, or use vLLM, whose cache has pages"
         )
 
-    def _too_large(self, memory: Memory) -> str:
+    def too_large(self, memory: Memory) -> str:
         rest = memory.total - memory.micro_batch
         free = max(0, self.device.memory - rest)
         takes = (
@@ -277,18 +272,17 @@ class _Planner:
         fits = int(free / self.activation_bytes(recomputed=False))
         if memory.row_tokens <= fits:
             return f"{takes}; set training.micro_batch_tokens = {fits} (the learner halves them when memory runs out)"
-        change = self._lower_window(fits // _WINDOW_STEP * _WINDOW_STEP)
+        change = self.lower_window(fits)
         if memory.row_tokens * self.activation_bytes(recomputed=True) <= free:
-            return (
-                f"{takes}; set training.gradient_checkpointing = true (the learner turns to it when memory runs out), "
-                f"or {change}"
-            )
+            checkpointing = "training.gradient_checkpointing = true (the learner turns to it when memory runs out)"
+            return f"{takes}; set {checkpointing}, or {change}"
         return f"{takes}; {change}"
 
-    def _lower_window(self, window: int) -> str:
-        replies = max(self.recipe.inference.max_new_tokens, self.recipe.training.max_new_tokens)
-        if window < _WINDOW_STEP:
+    def lower_window(self, tokens: int) -> str:
+        window = tokens // _WINDOW_STEP * _WINDOW_STEP
+        if not window:
             return "use a smaller model.name or a larger device"
+        replies = max(self.recipe.inference.max_new_tokens, self.recipe.training.max_new_tokens)
         shorter = "" if replies < window else f" and max_new_tokens (now {replies:,}) below it"
         return f"set model.window = {window}{shorter}"
 
@@ -303,10 +297,11 @@ def subset_size(recipe: Recipe) -> int:
     return max(1, (rows - data.validation_size) // recipe.team.generators)
 
 
-def training_work(recipe: Recipe, *, critics: bool) -> tuple[str, tuple[Workload, Workload]]:
+def training_work(recipe: Recipe, role: TrainedRole) -> tuple[str, tuple[Workload, Workload]]:
     """Return the size of a role's training in words, its rollouts and its validations."""
+    critics = role == "critics"
     agents = recipe.team.critics if critics else recipe.team.generators
-    settings = recipe.training_for("critics" if critics else "generators")
+    settings = recipe.training_for(role)
     problems = subset_size(recipe)
     if critics:
         problems = recipe.team.generators * problems // agents
@@ -327,7 +322,6 @@ def training_work(recipe: Recipe, *, critics: bool) -> tuple[str, tuple[Workload
     validation = Workload(
         completions=agents * validations * recipe.data.validation_size,
         max_tokens=settings.max_new_tokens,
-        at_once=agents * recipe.data.validation_size,
         responses=responses,
         response_tokens=response_tokens,
     )
@@ -338,16 +332,15 @@ def _work_of(recipe: Recipe, stage: str) -> tuple[str, tuple[Workload, ...] | No
     generators, data = recipe.team.generators, recipe.data
     match stage:
         case "generators" | "critics":
-            return training_work(recipe, critics=stage == "critics")
+            return training_work(recipe, stage)
         case "screen":
             problems = generators * subset_size(recipe)
             completions, limit = problems * data.screen, recipe.training_for("generators").max_new_tokens
-            work = Workload(completions, limit, at_once=completions, group_size=data.screen, engine_alone=True)
+            work = Workload(completions, limit, group_size=data.screen)
             return f"{problems:,} problems × {data.screen} answers of the bare model", (work,)
         case "critic-data":
             problems = generators * subset_size(recipe) + data.validation_size
-            completions = problems * generators
-            work = Workload(completions, recipe.inference.max_new_tokens, at_once=completions, engine_alone=True)
+            work = Workload(problems * generators, recipe.inference.max_new_tokens)
             return f"{problems:,} problems × {generators} generators", (work,)
         case "evaluate":
             return _evaluation_work(recipe)
@@ -369,19 +362,10 @@ def _evaluation_work(recipe: Recipe) -> tuple[str, tuple[Workload, ...] | None]:
     rows = [KNOWN_SETS[name].rows if name else evaluation.problems or 0 for name in known]
     questions = sum(min(count, evaluation.problems or count) for count in rows) * evaluation.seeds
 
-    def work(calls: int, responses: int) -> Workload:
-        return Workload(
-            completions=questions * calls,
-            max_tokens=limit,
-            at_once=questions * calls,
-            responses=responses,
-            response_tokens=limit if responses else 0,
-            engine_alone=True,
-            full_window=True,
-        )
-
-    debates = (work(later, recipe.team.generators),) if later else ()
-    return size, (work(answers, 0), *debates)
+    works = [Workload(questions * answers, limit)]
+    if later:
+        works.append(Workload(questions * later, limit, responses=recipe.team.generators, response_tokens=limit))
+    return size, tuple(works)
 
 
 def _completions_per_question(recipe: Recipe) -> tuple[int, int]:

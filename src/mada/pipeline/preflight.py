@@ -3,7 +3,8 @@
 Every source of problems is read, and the model's configuration, tokenizer and chat template. No weights are loaded.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TypeVar
 
 from mada.agents import window_of
@@ -33,63 +34,37 @@ def check_recipe(recipe: Recipe, stages: Collection[str]) -> None:
 
 
 def find_mistakes(recipe: Recipe, stages: Collection[str]) -> list[str]:
-    """Return what would stop these stages of a recipe, one line each."""
-    checks = _Checks()
-    if "split" in stages or "evaluate" in stages:
-        _check_data(recipe, stages, checks)
-    if "evaluate" in stages:
-        checks.of("evaluation.systems", lambda: _check_systems(recipe))
-    if _TRAINING.intersection(stages) or "evaluate" in stages:
-        checks.of("model", lambda: _check_model(recipe))
-        if not checks.failed("model"):
-            checks.of("engine", lambda: _check_engine(recipe, stages))
-            for sentence in checks.of("lora", lambda: plan_of(recipe).blockers) or ():
-                checks.note("memory", sentence)
-    return checks.mistakes
+    """Return what would stop these stages of a recipe, one line each and none twice, under the first key it has."""
+    found: dict[str, str] = {}
 
-
-class _Checks:
-    """Runs checks, and keeps what they refuse: one line each, none twice."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, str] = {}
-
-    @property
-    def mistakes(self) -> list[str]:
-        return [f"{key}: {text}" for text, key in self._found.items()]
-
-    def of(self, key: str, check: Callable[[], T]) -> T | None:
-        """Run a check; None where it refuses."""
+    def check(key: str, function: Callable[[], T]) -> T | None:
         try:
-            return check()
+            return function()
         except MadaError as error:
             if isinstance(error.__cause__, ConnectionError):
                 go_offline()
-            self.note(key, str(error))
+            found.setdefault(" ".join(str(error).split()), key)
             return None
 
-    def note(self, key: str, text: str) -> None:
-        """Keep a mistake; the first key it was found under counts."""
-        self._found.setdefault(" ".join(text.split()), key)
-
-    def failed(self, key: str) -> bool:
-        return key in self._found.values()
-
-
-def _check_data(recipe: Recipe, stages: Collection[str], checks: _Checks) -> None:
-    found_under: dict[str, str] = {}
+    keys = dict.fromkeys(recipe.decontaminate, "data.decontaminate") if "split" in stages else {}
     if "evaluate" in stages:
-        found_under |= dict.fromkeys(recipe.evaluation.benchmarks, "evaluation.benchmarks")
+        keys |= dict.fromkeys(recipe.evaluation.benchmarks, "evaluation.benchmarks")
+    for name, key in keys.items():
+        check(key, partial(load_problems, name, folder=recipe.data.folder))
     if "split" in stages:
-        found_under = dict.fromkeys(recipe.decontaminate, "data.decontaminate") | found_under
-    for name, key in found_under.items():
-        checks.of(key, lambda name=name: load_problems(name, folder=recipe.data.folder))
-    if "split" not in stages:
-        return
-    problems = checks.of("data.train", lambda: load_training_problems(recipe, skipped=rows_to_skip(recipe)))
-    if problems is not None:
-        # Copies of benchmarks are looked for by the first stage, which takes longer than all checks together.
-        checks.of("data", lambda: cut_problems(recipe, problems))
+        problems = check("data.train", lambda: load_training_problems(recipe, skipped=rows_to_skip(recipe)))
+        if problems is not None:
+            # Copies of benchmarks are looked for by the first stage, which takes longer than all checks together.
+            check("data", lambda: cut_problems(recipe, problems))
+    if "evaluate" in stages:
+        check("evaluation.systems", lambda: _check_systems(recipe))
+    if "evaluate" in stages or _TRAINING.intersection(stages):
+        check("model", lambda: _check_model(recipe))
+        if "model" not in found.values():
+            check("engine", lambda: _check_engine(recipe, stages))
+            for sentence in check("lora", lambda: plan_of(recipe).blockers) or ():
+                found.setdefault(sentence, "memory")
+    return [f"{key}: {text}" for text, key in found.items()]
 
 
 def _check_systems(recipe: Recipe) -> None:
@@ -105,15 +80,12 @@ def _check_model(recipe: Recipe) -> None:
     chat = load_chat(recipe.model.name, revision=recipe.model.revision)
     check_chat_template(chat.tokenizer)
     window = window_of(recipe.model, chat)
-    for mistake in _long_replies(recipe, window):
-        raise RecipeError(mistake)
-
-
-def _long_replies(recipe: Recipe, window: int) -> Iterator[str]:
-    for section in ("training", "inference"):
-        limit = getattr(recipe, section).max_new_tokens
+    for section, limit in (
+        ("training", recipe.training.max_new_tokens),
+        ("inference", recipe.inference.max_new_tokens),
+    ):
         if limit >= window:
-            yield (
+            raise RecipeError(
                 f"{recipe.model.name} has a window of {window:,} tokens, and {section}.max_new_tokens = {limit} "
                 f"leaves no room for a prompt; lower {section}.max_new_tokens"
             )

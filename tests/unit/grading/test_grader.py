@@ -19,7 +19,6 @@ from mada.grading import Grade, Grader, worker_pool
 from mada.grading import grader as grader_module
 from mada.grading.worker_pool import Worker, WorkerPool
 
-NESTED = "(" * 300 + "x" + ")" * 300  # seconds of parsing
 ENDLESS = r"\sum_{k=1}^{123456} \frac{1}{k}"  # runs for minutes, and nothing tells so beforehand
 HOSTILE = [
     "9^{9^{9^9}}",
@@ -56,12 +55,6 @@ def test_grades_come_in_the_order_of_the_pairs(grader):
     ]
 
 
-def test_thousands_of_pairs_of_which_every_third_is_wrong(grader):
-    pairs = [(boxed(str(n)), str(n + (n % 3 == 0))) for n in range(3000)] + squares(40)
-    grades = grader.grade(pairs)
-    assert [grade.correct for grade in grades] == [n % 3 != 0 for n in range(3000)] + [True] * 40
-
-
 @pytest.mark.parametrize("answer", HOSTILE)
 def test_a_hostile_answer_ends_in_a_verdict_and_others_are_not_lost(grader, answer):
     grades = grader.grade([(boxed(answer), "x+1"), *squares(3), (boxed(answer), "x+1")])
@@ -76,7 +69,7 @@ def test_what_takes_longer_than_the_first_slice_gets_the_whole_limit(monkeypatch
         assert all(grade.correct for grade in grader.grade(squares(3)))
 
 
-def test_hostile_pairs_are_put_aside_until_the_others_are_done(monkeypatch):
+def test_hostile_pairs_are_put_aside_for_workers_of_their_own(monkeypatch):
     monkeypatch.setattr(grader_module, "FIRST_SLICE", 0.3)
     asked: list[tuple[str, float]] = []
     ask = Worker.ask
@@ -91,7 +84,7 @@ def test_hostile_pairs_are_put_aside_until_the_others_are_done(monkeypatch):
         reasons = [grade.reason for grade in grader.grade(pairs)]
     assert reasons == ["timed out"] + ["equal"] * 20
     assert asked[0] == (ENDLESS, 0.3)
-    assert asked[-1] == (ENDLESS, 1.0)
+    assert (ENDLESS, 1.0) in asked
     assert len(asked) == 22
 
 
@@ -145,17 +138,6 @@ def test_a_killed_fork_server_is_replaced(grader):
     assert all(grade.correct for grade in grader.grade(squares(6, "b")))
 
 
-def test_a_stopped_worker_is_given_up_and_its_pair_tried_again(monkeypatch):
-    with Grader(workers=1, time_limit=1.0) as grader:
-        grader.grade(squares(1))
-        stopped = grader.worker_pids()
-        os.kill(stopped[0], signal.SIGSTOP)
-        monkeypatch.setattr("mada.grading.worker_pool.WALL_GRACE", 0.5)
-        monkeypatch.setattr("mada.grading.worker_pool.WALL_FACTOR", 5.0)
-        assert grader.grade(squares(1, "c"))[0].correct
-        assert grader.worker_pids() != stopped
-
-
 def test_a_worker_that_crashes_twice_on_a_pair_makes_it_unparsable(monkeypatch):
     ask = Worker.ask
 
@@ -171,21 +153,6 @@ def test_a_worker_that_crashes_twice_on_a_pair_makes_it_unparsable(monkeypatch):
     assert [grade.reason for grade in grades] == ["unparsable", "equal"]
 
 
-def test_a_pair_whose_worker_is_always_killed_is_given_up(monkeypatch):
-    monkeypatch.setattr(grader_module, "MAX_DEATHS", 3)
-    ask = Worker.ask
-
-    def killed(self, gold, given, *, limit):
-        if "killer" in given:
-            kill(self.pid)
-        return ask(self, gold, given, limit=limit)
-
-    monkeypatch.setattr(Worker, "ask", killed)
-    with Grader(workers=1) as grader:
-        grades = grader.compare([("killer+x", "x+1"), ("x+1", "1+x")])
-    assert [grade.reason for grade in grades] == ["timed out", "equal"]
-
-
 def test_identical_pairs_are_graded_once(monkeypatch, grader):
     asked: list[str] = []
     ask = Worker.ask
@@ -199,12 +166,6 @@ def test_identical_pairs_are_graded_once(monkeypatch, grader):
     assert all(grade.correct for grade in grader.grade(pair * 50))
     assert all(grade.correct for grade in grader.grade(pair * 50))
     assert len(asked) == 1
-
-
-def test_old_results_are_forgotten_when_there_are_too_many(monkeypatch, grader):
-    monkeypatch.setattr(grader_module, "CACHE_SIZE", 10)
-    grader.compare([(str(n), "5") for n in range(50)])
-    assert len(grader._cache) == 10
 
 
 def test_a_stream_gives_each_grade_as_soon_as_those_before_it_are_known(grader):
@@ -315,7 +276,7 @@ def test_a_fork_server_that_keeps_dying_ends_in_an_error(monkeypatch):
         grader.grade(squares(1))
 
 
-@pytest.mark.parametrize(("forks", "warning"), [(1, "1 of 3 workers"), (0, "without worker processes")])
+@pytest.mark.parametrize(("forks", "warning"), [(1, "with 1 workers"), (0, "without worker processes")])
 def test_a_system_that_refuses_processes_leaves_fewer_workers_and_one_warning(monkeypatch, caplog, forks, warning):
     refusing = f"""
 import itertools, os

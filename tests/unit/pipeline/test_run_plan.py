@@ -181,10 +181,10 @@ def test_a_gpu_here_is_planned_for(monkeypatch):
 
 def test_measured_steps_are_extrapolated():
     rates = Rates(reply_tokens=100, sampled_per_second=1000, learned_per_second=500)
-    rollouts = Workload(80, 512, at_once=80, group_size=8, responses=3, response_tokens=400, learns=True)
+    rollouts = Workload(80, 512, group_size=8, responses=3, response_tokens=400, learns=True)
     # 80 × 100 tokens sampled; each learnt with an eighth of three responses of 100
     assert rates.seconds(rollouts) == pytest.approx(8 + 80 * (100 + 300 / 8) / 500)
-    assert rates.seconds(Workload(80, 50, at_once=80)) == pytest.approx(4), "replies end at their limit"
+    assert rates.seconds(Workload(80, 50)) == pytest.approx(4), "replies end at their limit"
 
 
 def test_rates_are_totals_of_the_steps():
