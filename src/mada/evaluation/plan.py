@@ -26,6 +26,7 @@ from mada.debate.verdict import Rule
 from mada.digest import digest_of
 from mada.errors import EvaluationError
 from mada.problems import Problem
+from mada.runs.jsonl import first_error
 
 PLAN_FILE = "evaluation.json"
 
@@ -154,7 +155,9 @@ class EvaluationPlan(BaseModel):
                 systems=tuple(systems), reference=reference, benchmarks=tuple(benchmarks), prompt_price=prompt_price
             )
         except ValidationError as error:
-            raise EvaluationError(f"these systems make no evaluation: {_first_complaint(error)}") from error
+            raise EvaluationError(
+                f"these systems make no evaluation: {first_error(error).removeprefix('Value error, ')}"
+            ) from error
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -163,7 +166,7 @@ class EvaluationPlan(BaseModel):
             return cls.model_validate_json(text)
         except ValidationError as error:
             raise EvaluationError(
-                f"not the plan of an evaluation: {_first_complaint(error)}; "
+                f"not the plan of an evaluation: {first_error(error).removeprefix('Value error, ')}; "
                 f"run the evaluation again to write {PLAN_FILE} anew"
             ) from error
 
@@ -222,9 +225,3 @@ class EvaluationPlan(BaseModel):
 
 def _digest(problem: Problem) -> str:
     return digest_of({"question": problem.question, "answer": problem.answer})[:16]
-
-
-def _first_complaint(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else first["msg"].removeprefix("Value error, ")

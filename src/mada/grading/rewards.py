@@ -1,7 +1,6 @@
 """Rewards of a group of responses to one prompt (R1–R3). Axes: P prompt, G response within a prompt's group."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,12 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-class Reward(Protocol):
-    """A reward sees which responses are right and how many tokens each took, and scores every response."""
-
-    def __call__(self, correct_PG: ArrayLike, lengths_PG: ArrayLike) -> Floats:
-        """Score every response."""
-        ...
+Reward = Callable[[ArrayLike, ArrayLike], Floats]
+"""A reward sees which responses are right and how many tokens each took, and scores every response."""
 
 
 def accuracy(correct_PG: ArrayLike, lengths_PG: ArrayLike) -> Floats:

@@ -245,7 +245,7 @@ def fork_workers(control_descriptor: int) -> None:
     wake_reader, wake_writer = os.pipe()
     os.set_blocking(wake_writer, False)
     signal.set_wakeup_fd(wake_writer)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # but write to the wake-up pipe
+    signal.signal(signal.SIGCHLD, _ignore)  # but write to the wake-up pipe
     workers: dict[int, socket.socket] = {}
     with socket.socket(fileno=control_descriptor) as control:
         control.sendall(b"ready\n")
@@ -279,6 +279,10 @@ def _warm_comparison() -> Callable[[str, str], str]:
     for gold, given in WARM_UP:
         symbolic_equivalence(gold, given)
     return symbolic_equivalence
+
+
+def _ignore(_signal: int, _frame: object) -> None:
+    """Do nothing."""
 
 
 def _report_deaths(workers: dict[int, socket.socket]) -> None:

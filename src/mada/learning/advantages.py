@@ -15,9 +15,8 @@ Two rules decide which completions are learnt from:
   (`learn`, `wrong`), or counted in its group's statistics and then skipped (`skip`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,12 +44,8 @@ class Baseline:
     epsilon: float = 1e-6
 
 
-class Advantage(Protocol):
-    """From rewards of groups to credits of the same shape."""
-
-    def __call__(self, rewards_PG: ArrayLike, baseline: Baseline) -> Floats:
-        """Credit every response."""
-        ...
+Advantage = Callable[[ArrayLike, Baseline], Floats]
+"""From rewards of groups, `rewards_PG`, and what they may be compared with, to credits of the same shape."""
 
 
 def group_relative(rewards_PG: ArrayLike, baseline: Baseline) -> Floats:

@@ -74,13 +74,6 @@ class MicroBatch:
         return (_shared_size if self.shares_prompts else _row_size)(self.completions)
 
     @property
-    def padding(self) -> int:
-        """Tokens that are padding."""
-        if not self.shares_prompts:
-            return self.size - sum(completion.length for completion in self.completions)
-        return self.size - sum(len(ids) for _, ids in self.prompts()[0]) - sum(self.completion_lengths)
-
-    @property
     def completion_lengths(self) -> list[int]:
         """Tokens of each row's completion."""
         return [len(completion.completion_ids) for completion in self.completions]
@@ -136,12 +129,6 @@ def micro_batches(
     by_group = batches(_cut_groups(completions, max_tokens), shares_prompts=True)
     row_tokens, group_tokens = (sum(batch.size for batch in cut) for cut in (by_row, by_group))
     return by_group if group_tokens <= (1 - SHARE_FROM) * row_tokens and by_row else by_row
-
-
-def padding_share(batches: Sequence[MicroBatch]) -> float:
-    """Return the share of all tokens computed that are padding."""
-    size = sum(batch.size for batch in batches)
-    return sum(batch.padding for batch in batches) / size if size else 0.0
 
 
 def _cut_rows(

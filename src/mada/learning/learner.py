@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from mada.errors import LearningError
-from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches, padding_share
+from mada.learning.batches import CreditedCompletion, MicroBatch, micro_batches
 from mada.learning.loss import AGGREGATIONS, Route, can_share_prompts
 from mada.learning.optimizer import StackedAdamW, learning_rate_share
 from mada.learning.passes import (
@@ -122,7 +122,6 @@ class Learner:
                 examples = [replace(example, old_T=log_probs_T) for example, log_probs_T in found]
         agents = {
             agent: agent_report(
-                completions,
                 examples,
                 passes,
                 agent=agent,
@@ -132,9 +131,8 @@ class Learner:
             )
             for agent in dict.fromkeys(completion.agent for completion in completions)
         }
-        batches = [batch for one in passes for batch in one.batches]
         ran_out = self._times_out_of_memory - ran_out_before
-        return UpdateReport(step, agents, len(batches), padding_share(batches), ran_out, seconds)
+        return UpdateReport(agents, sum(len(one.batches) for one in passes), ran_out, seconds)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""

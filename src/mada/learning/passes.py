@@ -158,8 +158,6 @@ class Canary:
 class AgentReport:
     """One agent's update: means over the updates where there are several. A mean of nothing is `None`."""
 
-    completions: int
-    completions_learnt: int
     tokens_learnt: int
     learning_rate: float
     loss: float
@@ -181,11 +179,9 @@ class AgentReport:
 class UpdateReport:
     """What an update did."""
 
-    step: int
     agents: Mapping[str, AgentReport]
     micro_batches: int
     """Passes forward and backward, over all updates."""
-    padding_share: float
     out_of_memory: int
     """How often memory ran out and the update went on with smaller micro-batches."""
     seconds: Mapping[str, float]
@@ -193,7 +189,6 @@ class UpdateReport:
 
 
 def agent_report(
-    completions: Sequence[CreditedCompletion],
     examples: Sequence[Example],
     passes: Sequence[LearningPass],
     *,
@@ -207,8 +202,6 @@ def agent_report(
     tokens = [one.tokens[index] for one in passes for index in learnt]
     updates = max(1, len(passes))
     return AgentReport(
-        completions=sum(completion.agent == agent for completion in completions),
-        completions_learnt=len(learnt),
         tokens_learnt=sum(len(examples[index].completion.completion_ids) for index in learnt),
         learning_rate=learning_rate,
         loss=loss_of(tokens) / updates,

@@ -16,6 +16,7 @@ from mada.evaluation.systems import ablations_of
 from mada.events import Events
 from mada.pipeline.evaluations import (
     TEAM,
+    AgentSpecs,
     Evaluation,
     agents_of_run,
     evaluation_of_run,
@@ -113,12 +114,17 @@ def _refuse_unfinished(run: StoredRun, recipe: Recipe) -> None:
         )
 
 
-def _refuse_unknown(wanted: AblationRecipe, recipe: Recipe) -> None:
+def _systems(recipe: Recipe, no_counterfactual: Sequence[str], specs: AgentSpecs | None = None) -> list[PlannedSystem]:
+    """Return all that can be measured: a run's own systems, and the ablations of its team."""
     generators, critics = team_names(recipe)
-    others = critics if recipe.critics.advantage == "counterfactual" else ()
-    ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=others)
+    ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=tuple(no_counterfactual))
+    return [*systems_of_run(recipe, specs), *ablations]
+
+
+def _refuse_unknown(wanted: AblationRecipe, recipe: Recipe) -> None:
+    others = team_names(recipe)[1] if recipe.critics.advantage == "counterfactual" else ()
     # A member is measured with its family.
-    known = [system.name for system in (*systems_of_run(recipe), *ablations) if "/" not in system.name]
+    known = [system.name for system in _systems(recipe, others) if "/" not in system.name]
     for name in wanted.systems or ():
         if name not in known:
             raise RunError(f"unknown system {name!r}{did_you_mean(name, known)} (systems: {', '.join(known)})")
@@ -138,28 +144,20 @@ def _train_without(stored: StoredRun, recipe: Recipe, folder: Path, *, events: E
 
 
 def _evaluation(recipe: Recipe, folder: Path, wanted: AblationRecipe, other: Path | None) -> Evaluation:
-    generators, critics = team_names(recipe)
     others: dict[str, AgentSpec] = {}
     if other is not None:
-        others = {f"{name}, {NO_COUNTERFACTUAL}": AgentSpec(recipe.model, other / ADAPTERS / name) for name in critics}
+        for name in team_names(recipe)[1]:
+            others[f"{name}, {NO_COUNTERFACTUAL}"] = AgentSpec(recipe.model, other / ADAPTERS / name)
     specs = {**agents_of_run(recipe, folder), **others}
-    ablations = ablations_of(generators, critics, rounds=recipe.team.rounds, no_counterfactual=tuple(others))
-    systems = with_parameters(_chosen([*systems_of_run(recipe, specs), *ablations], wanted), specs)
-    return replace(
-        evaluation_of_run(recipe, folder),
-        plan=EvaluationPlan.of(
-            systems,
-            reference=TEAM,
-            benchmarks=wanted.benchmarks,
-            prompt_price=recipe.evaluation.prompt_price,
-        ),
-        agents=specs,
-        seeds=wanted.seeds,
-        problems=wanted.problems,
-    )
-
-
-def _chosen(systems: Sequence[PlannedSystem], wanted: AblationRecipe) -> list[PlannedSystem]:
-    """Return the wanted systems with their families' members, and the team."""
     names = {TEAM, *(wanted.systems or ())}
-    return [system for system in systems if wanted.systems is None or system.name.split("/")[0] in names]
+    systems = [
+        system
+        for system in with_parameters(_systems(recipe, tuple(others), specs), specs)
+        if wanted.systems is None or system.name.split("/")[0] in names
+    ]
+    plan = EvaluationPlan.of(
+        systems, reference=TEAM, benchmarks=wanted.benchmarks, prompt_price=recipe.evaluation.prompt_price
+    )
+    return replace(
+        evaluation_of_run(recipe, folder), plan=plan, agents=specs, seeds=wanted.seeds, problems=wanted.problems
+    )

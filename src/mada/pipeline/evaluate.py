@@ -31,7 +31,7 @@ from mada.pipeline.context import Context
 from mada.pipeline.evaluations import AgentSpecs, Evaluation, evaluation_of_run, models_of
 from mada.pipeline.results import EvaluationResult
 from mada.pipeline.split import read_problems
-from mada.problems import Problem, load_problems, remove_copies
+from mada.problems import load_problems, remove_copies
 from mada.recipe.schema import EngineSection, ModelSection
 from mada.runs import Run, StoredRun
 
@@ -57,9 +57,9 @@ async def run_evaluation(
     Equal samples of `earlier` runs are used again, and so is their price of a prompt token, which is measured if
     nobody knows it.
     """
-    problems = evaluation.load_problems()
+    check_inputs(run, evaluation)
+    problems = evaluation.questions
     plan = evaluation.plan.with_problems(problems)
-    check_inputs(run, evaluation, problems)
     if plan.prompt_price is None:
         plans = [_recorded_plan(one) for one in (run, *earlier)]
         prices = [one.prompt_price for one in plans if one is not None and one.prompt_price is not None]
@@ -93,14 +93,13 @@ async def run_evaluation(
                     plan = plan.with_prompt_price(price)
                     run.write_text(PLAN_FILE, plan.to_json())
                 meter = UsageMeter(run.records(USAGE, Usage), loaded.read)
-                # Three systems may wait for the same two samples, and a vote for its slowest: as many questions as
-                # rows would leave half of the rows empty.
-                at_once = 4 * loaded.slots
                 try:
                     await queue.run(
                         systems,
                         agent_named=loaded.agents.__getitem__,
-                        at_once=at_once,
+                        # Three systems may wait for the same two samples, and a vote for its slowest: as many questions
+                        # as rows would leave half of the rows empty.
+                        at_once=4 * loaded.slots,
                         meter=meter,
                         prompt_price=plan.prompt_price,
                     )
@@ -151,12 +150,12 @@ def _sized_by(system: PlannedSystem, plan: EvaluationPlan) -> set[str]:
 # --- inputs, which must not change between sessions
 
 
-def check_inputs(run: Run, evaluation: Evaluation, problems: Mapping[str, Sequence[Problem]]) -> None:
+def check_inputs(run: Run, evaluation: Evaluation) -> None:
     """Refuse questions, answers, adapters and weights other than those that the evaluation began with.
 
     While nothing is answered, all of them may change.
     """
-    plan = evaluation.plan.with_problems(problems)
+    plan = evaluation.plan.with_problems(evaluation.questions)
     if not len(run.records(SCORES, Score)):
         run.clear_stage(STAGE)
         return

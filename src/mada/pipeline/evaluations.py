@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from mada.agents import (
@@ -25,7 +26,7 @@ TEAM, BASE, JUDGE = "mada", "base", "judge"
 AgentSpecs = Mapping[str, AgentSpec]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evaluation:
     """An evaluation that is ready to run: which systems, of which agents, on which problems."""
 
@@ -38,13 +39,14 @@ class Evaluation:
     engine: EngineSection
     grading: GradingSection
 
-    def load_problems(self) -> dict[str, list[Problem]]:
-        """Return the problems of every benchmark."""
+    @cached_property
+    def questions(self) -> dict[str, list[Problem]]:
+        """The problems of every benchmark, read once."""
         return {name: load_problems(name, folder=self.folder, limit=self.problems) for name in self.plan.benchmarks}
 
     def check(self) -> None:
         """Refuse benchmarks and models that cannot be had, before a folder is made for their results."""
-        self.load_problems()
+        _ = self.questions  # reading them raises for what is not there
         for model in models_of(self.agents, tuple(self.agents)):
             load_config(model.name, revision=model.revision)
 

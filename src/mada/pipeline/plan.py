@@ -159,7 +159,7 @@ def plan_of(recipe: Recipe) -> Plan:
         base_bytes=count.base * dtype.itemsize,
         training_bytes=max(recipe.team.generators, critics) * count.per_agent * BYTES_PER_TRAINED_PARAMETER,
     )
-    roles = ("generators", "critics") if critics else ("generators",)
+    roles: tuple[TrainedRole, ...] = ("generators", "critics") if critics else ("generators",)
     rollouts = {role: training_work(recipe, role)[1][0] for role in roles}
     memory = max((planner.memory(role, work) for role, work in rollouts.items()), key=lambda one: one.total)
     blockers = planner.blockers(rollouts)
@@ -215,19 +215,16 @@ class _Planner:
         """Return how many rows a step would use."""
         return min(work.at_once, self.recipe.engine.rows or work.at_once)
 
-    def activation_bytes(self, *, recomputed: bool) -> float:
-        """Return the memory of one token in a micro-batch."""
-        config = self.config
-        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
-        size = config.num_hidden_layers * (2 * config.hidden_size + inner) * self.dtype.itemsize
-        return size * (RECOMPUTED_ACTIVATIONS if recomputed else ACTIVATIONS)
-
     def memory(self, role: TrainedRole, work: Workload) -> Memory:
         settings = self.recipe.training_for(role)
         limit = CUDA_MICRO_BATCH_TOKENS if self.device.kind == "cuda" else CPU_MICRO_BATCH_TOKENS
         longest, rows = self.row_tokens(work), self.rows(work)
         # A sequence longer than the limit has a micro-batch to itself.
         tokens = min(max(settings.micro_batch_tokens or limit, longest), work.at_once * longest)
+        config = self.config
+        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+        token_bytes = config.num_hidden_layers * (2 * config.hidden_size + inner) * self.dtype.itemsize
+        factor = RECOMPUTED_ACTIVATIONS if settings.gradient_checkpointing else ACTIVATIONS
         return Memory(
             base=self.base_bytes,
             training=self.training_bytes,
@@ -235,7 +232,7 @@ class _Planner:
             row_tokens=longest,
             cache=rows * longest * self.token_bytes,
             micro_batch_tokens=tokens,
-            micro_batch=round(tokens * self.activation_bytes(recomputed=settings.gradient_checkpointing)),
+            micro_batch=round(tokens * token_bytes * factor),
         )
 
     def blockers(self, rollouts: Mapping[TrainedRole, Workload]) -> tuple[str, ...]:
@@ -252,39 +249,24 @@ class _Planner:
             if self.rows(work) < self.wanted_rows(work):
                 yield self.few_rows(role, work)
         if memory.total > self.device.memory:
-            yield self.too_large(memory)
+            rest = memory.total - memory.micro_batch
+            yield (
+                f"training may not fit: a micro-batch of {memory.micro_batch_tokens:,} tokens takes "
+                f"{in_bytes(memory.micro_batch)} beside {in_bytes(rest)} of the rest. When memory runs out the learner "
+                "halves micro-batches, then computes activations again; to begin with that, lower "
+                "training.micro_batch_tokens or set training.gradient_checkpointing = true, or lower model.window"
+            )
 
     def few_rows(self, role: TrainedRole, work: Workload) -> str:
         wanted = self.wanted_rows(work)
-        change = self.lower_window(self.cache_budget // (wanted * self.token_bytes))
+        window = self.cache_budget // (wanted * self.token_bytes) // _WINDOW_STEP * _WINDOW_STEP
+        replies = max(self.recipe.inference.max_new_tokens, self.recipe.training.max_new_tokens)
+        shorter = "" if replies < window else f" and max_new_tokens (now {replies:,}) below it"
+        change = f"set model.window = {window}{shorter}" if window else "use a smaller model.name or a larger device"
         return (
             f"{self.rows(work)} rows of {self.row_tokens(work):,} tokens fit, and a step of the {role}' training "
             f"samples {wanted} at once; {change}, or use vLLM, whose cache has pages"
         )
-
-    def too_large(self, memory: Memory) -> str:
-        rest = memory.total - memory.micro_batch
-        free = max(0, self.device.memory - rest)
-        takes = (
-            f"training may not fit: a micro-batch of {memory.micro_batch_tokens:,} tokens takes "
-            f"{in_bytes(memory.micro_batch)} beside {in_bytes(rest)} of the rest"
-        )
-        fits = int(free / self.activation_bytes(recomputed=False))
-        if memory.row_tokens <= fits:
-            return f"{takes}; set training.micro_batch_tokens = {fits} (the learner halves them when memory runs out)"
-        change = self.lower_window(fits)
-        if memory.row_tokens * self.activation_bytes(recomputed=True) <= free:
-            checkpointing = "training.gradient_checkpointing = true (the learner turns to it when memory runs out)"
-            return f"{takes}; set {checkpointing}, or {change}"
-        return f"{takes}; {change}"
-
-    def lower_window(self, tokens: int) -> str:
-        window = tokens // _WINDOW_STEP * _WINDOW_STEP
-        if not window:
-            return "use a smaller model.name or a larger device"
-        replies = max(self.recipe.inference.max_new_tokens, self.recipe.training.max_new_tokens)
-        shorter = "" if replies < window else f" and max_new_tokens (now {replies:,}) below it"
-        return f"set model.window = {window}{shorter}"
 
 
 def subset_size(recipe: Recipe) -> int:

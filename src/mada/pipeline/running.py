@@ -90,7 +90,7 @@ def evaluate_and_report(
     run: Run, evaluation: Evaluation, *, events: Events, earlier: Collection[StoredRun] = ()
 ) -> None:
     """Run an evaluation in a folder of its own and write its report; what is done is not done again."""
-    check_inputs(run, evaluation, evaluation.load_problems())
+    check_inputs(run, evaluation)
     with LiveFiles(run.folder) as live:
         events = Events(events, live)
         evaluate_run = partial(run_evaluation, run, evaluation, events=events, earlier=earlier)

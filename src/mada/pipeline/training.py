@@ -90,13 +90,7 @@ async def critics(context: Context) -> TrainingStageResult:
 def _is_learnt_from(context: Context, example: CriticExample) -> bool:
     """Whether the recipe's critics learn from an example, by the generators' accuracy."""
     accuracy = example.accuracy(context.training("critic").truncated)
-    match context.recipe.critics.examples:
-        case "all":
-            return True
-        case "answered":
-            return accuracy > 0
-        case "disputed":
-            return 0 < accuracy < 1
+    return {"all": True, "answered": accuracy > 0, "disputed": 0 < accuracy < 1}[context.recipe.critics.examples]
 
 
 async def _train(

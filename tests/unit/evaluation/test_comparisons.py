@@ -172,14 +172,6 @@ def test_other_systems_have_no_curve(others):
     assert at_k(Grid.of(given, EvaluationPlan(systems=(system, reference), reference="reference"))) == []
 
 
-def test_many_samples_are_shown_at_doubled_numbers():
-    vote = planned("vote", generators=("g",) * 20)
-    grid = Grid.of([score("vote", ("x", 0, "p"), (0, 1) * 10)], EvaluationPlan(systems=(vote,), reference="vote"))
-    [curve] = at_k(grid)
-    assert [point.k for point in curve.points] == [*range(1, 9), 16, 20]
-    assert [point.majority.mean for point in curve.points] == pytest.approx([0.5] * 10)
-
-
 def test_what_could_have_been_found(grid):
     note = power_note(grid)
     # All three systems have averages ¼ apart: a standard deviation of ¼ / √2.
@@ -188,10 +180,3 @@ def test_what_could_have_been_found(grid):
     assert list(note.benchmarks) == ["a", "b"]
     assert (note.benchmarks["a"].problems, note.benchmarks["a"].accuracy) == (2, 0.25)
     assert note.benchmarks["b"].detectable == detectable_difference(math.sqrt(0.25 * 0.75 / 4), 2)
-
-
-def test_a_benchmark_without_any_error_tells_nothing_of_power():
-    given = scores("base", {"a": [(1, 1), (1, 1)], "b": [(0, 0)]})
-    note = power_note(Grid.of(given, EvaluationPlan(systems=(planned("base"),), reference="base")))
-    assert (note.spread, note.detectable) == (0.0, 0.0)
-    assert [one.detectable for one in note.benchmarks.values()] == [None, None]

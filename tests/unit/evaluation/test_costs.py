@@ -90,13 +90,6 @@ def test_time_is_charged_by_tokens(grid):
     assert both.money == pytest.approx(0.14 * 0.001 * 260)
 
 
-def test_what_is_not_known_is_not_charged(grid):
-    assert system_cost(grid, DEBATE, usage=ON_ACCELERATORS).money is None
-    nothing_sampled = [Usage(5, 0, "cpu", 0, 0, 0, 0)]
-    assert system_cost(grid, DEBATE, usage=nothing_sampled, price_per_hour=1).seconds is None
-    assert system_cost(grid, DEBATE, price_per_hour=1).money is None
-
-
 def test_the_bill_of_the_whole_evaluation(grid):
     bill = evaluation_cost(grid, ON_ACCELERATORS, price_per_hour=3.6)
     # Three questions: 1 call of the single agent and 4 of the debate; a family asks for nothing itself.
@@ -126,16 +119,6 @@ def test_a_bill_on_a_cpu_and_one_of_no_time(grid):
     assert evaluation_cost(grid, ON_CPU).money is None
     unknown = evaluation_cost(grid, [], price_per_hour=3.6)
     assert (unknown.seconds, unknown.tokens_per_second, unknown.money) == (0, None, None)
-
-
-def test_an_evaluation_that_found_all_its_samples_computed_nothing(grid):
-    bill = evaluation_cost(grid, [Usage(5, 0, "cpu", 0, 0, 0, 0)], sampled=SampleCounts(0, 0))
-    assert (bill.completions, bill.completions.saved) == (Reuse(15, 0), 1)
-
-
-def test_work_that_was_done_twice_spares_nothing():
-    assert Reuse(10, 12).saved == pytest.approx(-0.2)
-    assert Reuse(0, 12).saved is None
 
 
 def test_stretches_are_recorded_as_they_grow_long_and_the_last_however_short(tmp_path):

@@ -43,18 +43,6 @@ def test_an_estimate_by_hand():
     assert found.standard_error == pytest.approx(math.sqrt(5 / 3))
 
 
-def test_one_value_has_no_standard_error_and_no_test():
-    assert estimate([0.4]) == Estimate(0.4, None, 1)
-    comparison = welch([0.75], [0.5, 0.5])
-    assert comparison == Comparison(0.25, None, None, None, None)
-    assert comparison.stars == ""
-
-
-def test_no_values_are_refused():
-    with pytest.raises(ValueError, match="at least one"):
-        estimate([])
-
-
 def test_welch_in_closed_form():
     # n = 2 and 2 with equal variances: s² = 2 each, SE² = 1 + 1 = 2, two degrees of freedom, t = 4/√2 = 2√2.
     # For two degrees of freedom p = 1 − t/√(2 + t²), and the 97.5 % point is 0.95·√(2/(1 − 0.95²)).
@@ -122,19 +110,6 @@ def test_stars(p, stars):
     assert Comparison(0, 0, 0, 0, p).stars == stars
 
 
-SAMPLES = st.lists(st.floats(0, 1), min_size=2, max_size=10)
-
-
-@given(SAMPLES, SAMPLES)
-def test_swapping_the_samples_turns_the_difference_round(first, second):
-    one, other = welch(first, second), welch(second, first)
-    assert one.p is not None
-    assert other.p is not None
-    assert 0 <= one.p <= 1
-    assert one.p == pytest.approx(other.p, abs=1e-12)
-    assert one.difference == -other.difference
-
-
 def verdicts(counts):
     """Verdicts of two systems with so many problems right by both, by the first, by the second, by neither."""
     kinds = [(True, True), (True, False), (False, True), (False, False)]
@@ -163,11 +138,6 @@ def test_mcnemar_equals_statsmodels_and_the_binomial_test(counts):
 def permuted(*benchmarks):
     """Test per-problem differences of some benchmarks, each with one seed."""
     return paired_permutation([np.reshape(values, (-1, 1)) for values in benchmarks])
-
-
-def test_systems_that_never_part_give_no_evidence():
-    assert mcnemar([True, False], [True, False]).p == 1
-    assert permuted([0.0, 0.0, 1e-17]).p == 1
 
 
 @pytest.mark.parametrize(("first", "second"), [([True], [True, False]), ([], [])])
@@ -298,14 +268,6 @@ def test_one_benchmark_equals_scipys_bca(monkeypatch):
     assert (found.low, found.high) == (pytest.approx(expected.low, abs=4e-3), pytest.approx(expected.high, abs=4e-3))
 
 
-def test_it_is_skewed_where_accuracy_is():
-    found = bootstrap_mean([answers(rng(0, "answers"), problems=30, seeds=10, mean=0.1)])
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low > 0
-    assert found.high - found.value > 1.2 * (found.value - found.low)
-
-
 def test_pieces_change_nothing(monkeypatch):
     values_PS = answers(rng(0, "answers"), problems=32, seeds=3)
     whole = bootstrap_mean([values_PS])
@@ -406,8 +368,3 @@ def test_what_is_no_p_value_is_refused(correction, method):
 def test_two_points_by_the_papers_six_adapters():
     assert gain_per_parameter(0.0200, 110_000_000) == pytest.approx(181.8, abs=0.05)
     assert gain_per_parameter(-0.01, 100_000_000) == pytest.approx(-100)
-
-
-def test_the_base_has_no_gain_per_parameter():
-    with pytest.raises(ValueError, match="the base itself has none"):
-        gain_per_parameter(0.0, 0)

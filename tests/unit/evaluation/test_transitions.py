@@ -134,40 +134,6 @@ def test_where_answers_are_from(three_rounds):
     }
 
 
-def test_what_never_happens_has_no_accuracy():
-    debate = planned(generators=1, critics=("c1",), rounds=2)
-    ledger = kept(debate, score(debate, A, ["4"], ["4"]))
-    assert ledger.sources == {
-        "majority": SourceShare(1, 1),
-        "minority": SourceShare(0, None),
-        "new": SourceShare(0, None),
-        "none": SourceShare(0, None),
-    }
-    assert ledger.votes == (ledger.overall,) == (Transitions(1, 0, 0, 0),)
-    assert ledger.by_right == (Outcome(0, 0, None, None), Outcome(1, 1, 1, 1))
-
-
-def test_accuracies_given_something_weigh_benchmarks_equally():
-    debate = planned(generators=1, critics=("c1", "c2"), rounds=2)
-    ledger = kept(
-        debate,
-        score(debate, A, ["5"], ["4", "4"]),
-        score(debate, B1, ["5"], ["5", "5"]),
-        score(debate, B2, ["5"], ["6", "4"]),
-    )
-    # `a` 1, `b` (0 + 1/2)/2; the vote of b2 is 4 by the alphabet.
-    assert ledger.by_right[0] == Outcome(3, 1, 5 / 8, 3 / 4)
-    # New answers: `a` all, right; of `b` one half, of which one half is right.
-    assert ledger.sources["new"] == SourceShare(3 / 4, 5 / 6)
-
-
-def test_answers_that_are_spelled_differently_vote_together():
-    debate = planned(generators=5, critics=("c1",), rounds=2)
-    ledger = kept(debate, score(debate, A, ["5", "5", "4", "4.0", "04"], ["4.00"]))
-    assert ledger.overall == Transitions(1, 0, 0, 0)
-    assert ledger.sources["majority"] == SourceShare(1, 1)
-
-
 def test_an_answer_is_right_by_its_spelling_not_by_its_group():
     # 5 equals 5 cm and 5 m for the grader, which differ: the vote is for what most of its group wrote.
     debate = planned(rounds=2, critics=("c1",))
@@ -180,28 +146,6 @@ def test_an_answer_is_right_by_its_spelling_not_by_its_group():
     ledger = kept(debate, mixed)
     assert ledger.overall == Transitions(0, 0, 1, 0)
     assert ledger.sources["majority"] == SourceShare(1, 1)
-
-
-def test_an_agent_in_several_seats_is_one_critic():
-    debate = planned(generators=1, critics=("c", "c", "d"), rounds=2)
-    ledger = kept(debate, score(debate, A, ["5"], ["4", "5", "4"]))
-    assert ledger.turns == {"c": Transitions(0, 0, 1 / 2, 1 / 2), "d": Transitions(0, 0, 1, 0)}
-    assert ledger.sources_by_critic["c"]["majority"] == SourceShare(1 / 2, 0)
-    assert astuple(ledger.sources["majority"]) == shares(1 / 3, 0)
-
-
-def test_a_family_has_the_ledger_of_all_its_members():
-    one = planned("one", generators=1, critics=("c1",), rounds=2)
-    two = planned("two", generators=1, critics=("c2",), rounds=2)
-    family = PlannedSystem(name="family", title="Family", members=("one", "two"))
-    grid = grid_of([score(one, A, ["5"], ["4"]), score(two, A, ["4"], ["5"])], one, two, family)
-    ledger = debate_transitions(grid, family)
-    assert ledger is not None
-    assert ledger.overall == Transitions(0, 1 / 2, 1 / 2, 0)
-    # A critic has the turns of the members that it sits in.
-    assert ledger.turns == {"c1": Transitions(0, 0, 1, 0), "c2": Transitions(0, 1, 0, 0)}
-    assert ledger.sources["new"] == SourceShare(1, 1 / 2)
-    assert ledger.by_right == (Outcome(1, 1 / 2, 1, 1), Outcome(1, 1 / 2, 0, 0))
 
 
 def test_a_family_of_short_and_long_debates_has_the_steps_of_the_short():

@@ -21,8 +21,6 @@ from mada.learning.rollouts import Group, Reward, TrainingPrompt
 from mada.models.engines import Completion
 
 REPORT = AgentReport(
-    completions=4,
-    completions_learnt=2,
     tokens_learnt=5,
     learning_rate=1e-6,
     loss=0.5,

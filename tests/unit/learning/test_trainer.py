@@ -369,14 +369,6 @@ def test_other_settings_data_and_seeds_are_refused_by_name(tmp_path: Path) -> No
     Setup(tmp_path, settings=SETTINGS.model_copy(update={"keep_checkpoints": 5, "micro_batch_tokens": 64})).train()
 
 
-def test_two_trainings_never_share_a_folder(tmp_path: Path) -> None:
-    lock = lock_folder(tmp_path)
-    with pytest.raises(RunError, match="is in use by process"):
-        Setup(tmp_path).train()
-    lock.release()
-    Setup(tmp_path).train()
-
-
 def test_without_a_validation_set_the_last_adapters_are_kept(tmp_path: Path) -> None:
     setup = Setup(tmp_path, task=TrainingTask(PROMPTS, upper_half))
     result = setup.train()
@@ -494,3 +486,11 @@ def test_the_canary_notices_a_frozen_engine_that_does_not_say_its_version(
     with pytest.raises(LearningError, match="first update of this session"):
         setup.train()
     assert [step for name, step in setup.seen if name == "step"] == list(range(1, last + 1))
+
+
+def test_two_trainings_never_share_a_folder(tmp_path: Path) -> None:
+    lock = lock_folder(tmp_path)
+    with pytest.raises(RunError, match="is in use by process"):
+        Setup(tmp_path).train()
+    lock.release()
+    Setup(tmp_path).train()

@@ -6,17 +6,11 @@ import json
 import pytest
 
 from mada.agents import AdaptedModel
-from mada.debate.transcript import Response
-from mada.pipeline.critic_data import CriticExample, count_by_right, critic_data, read_critic_examples
+from mada.pipeline.critic_data import CriticExample, critic_data, read_critic_examples
 from mada.pipeline.split import read_problems, read_split, split
 from mada.seeds import seed_for
 
 GENERATORS = ("generator-1", "generator-2", "generator-3")
-
-
-def example(*correct):
-    responses = tuple(Response("x", None, 1) for _ in correct)
-    return CriticExample("p", "subset-1", "?", "1", GENERATORS[: len(correct)], responses, correct, 0.0)
 
 
 @pytest.fixture
@@ -135,19 +129,6 @@ def test_the_first_failure_ends_the_stage_and_what_was_answered_is_kept(stage, s
     engines = scripted(lambda agent, prompt, seed: r"\boxed{1}")
     assert asyncio.run(critic_data(again)).examples == 22
     assert len(engines[-1].requests) == 3 * (22 - kept)
-
-
-def test_examples_are_counted_by_how_many_were_right():
-    examples = [example(True, False, True), example(True, True, True), example(False, True, True)]
-    assert count_by_right(examples) == {0: 0, 1: 0, 2: 2, 3: 1}
-    assert count_by_right([example(False)]) == {0: 1, 1: 0}
-
-
-def test_rows_are_as_long_as_the_longest_question_and_its_reply(stage):
-    context, engines = stage
-    asyncio.run(critic_data(context))
-    longest = max(len(request.prompt_ids) for request in engines[0].requests) + 96
-    assert engines[0].context == -(-longest // 128) * 128 < 512
 
 
 def test_a_problem_too_long_for_the_window_is_left_out_and_counted(stage, monkeypatch):

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from mada.agents import AgentSpec, DebateSettings, find_adapters
 from mada.debate.prompts import Prompts
-from mada.errors import AdapterError, EvaluationError, MadaError
+from mada.errors import AdapterError, MadaError
 from mada.evaluation.systems import best_of_n, debate_system, llm_judge, majority_vote, single_agents
 from mada.pipeline.evaluations import evaluation_of_file, models_of
 from mada.problems import BENCHMARKS
@@ -77,13 +77,6 @@ def test_every_kind_becomes_the_system_of_that_kind():
     assert plain[7].title.startswith("judge at debate's tokens: ")
 
 
-def test_all_systems_are_compared_with_the_reference_or_the_first():
-    assert evaluation_of_file(recipe(KINDS)).plan.reference == "single"
-    evaluation = evaluation_of_file(recipe(KINDS, reference="debate"))
-    assert evaluation.plan.reference == "debate"
-    assert evaluation.plan.benchmarks == ("abacus-easy", "abacus-hard")
-
-
 def test_the_agents_are_every_agent_and_judges_by_their_own_name():
     base = ModelSection(name="some/model", revision="v2", dtype="float32", window=512)
     other = ModelSection(name="other/model")
@@ -94,15 +87,6 @@ def test_the_agents_are_every_agent_and_judges_by_their_own_name():
         "other as judge": AgentSpec(other, is_judge=True),
     }
     assert set(evaluation_of_file(recipe(KINDS[:3])).agents) == {"base", "other"}
-
-
-def test_a_judge_keeps_its_adapter(tmp_path):
-    folder = adapter(tmp_path / "a", 10)
-    agents = {"base": {"model": "m"}, "trained": {"model": "m", "adapter": folder}}
-    judge = {"kind": "judge", "agents": ["base"], "samples": 3, "judge": "trained"}
-    specs = evaluation_of_file(recipe([judge], agents=agents)).agents
-    assert specs["trained as judge"] == AgentSpec(ModelSection(name="m"), Path(folder), is_judge=True)
-    assert specs["trained"] == AgentSpec(ModelSection(name="m"), Path(folder))
 
 
 def test_everything_else_of_the_file_arrives(tmp_path):
@@ -125,7 +109,7 @@ def test_everything_else_of_the_file_arrives(tmp_path):
         prompts=Prompts(judge_header="H", share="answer"), temperature=0.5, top_p=0.75, top_k=3, max_new_tokens=99
     )
     assert (evaluation.engine.rows, evaluation.grading.workers) == (6, 2)
-    questions = evaluation_of_file(recipe(KINDS, problems=3)).load_problems()
+    questions = evaluation_of_file(recipe(KINDS, problems=3)).questions
     assert {name: len(problems) for name, problems in questions.items()} == {"abacus-easy": 3, "abacus-hard": 3}
 
 
@@ -164,23 +148,6 @@ def test_parameters_are_those_of_the_agents_each_once(tmp_path):
         "own judge": 10,
         "tuned judge": 5000,
     }
-
-
-def test_an_adapter_folder_without_weights_is_named(tmp_path):
-    (tmp_path / "empty").mkdir()
-    agents = {"trained": {"model": "m", "adapter": str(tmp_path / "empty")}}
-    with pytest.raises(AdapterError, match=f"^{tmp_path}/empty/adapter_model.safetensors: no such file"):
-        evaluation_of_file(recipe([{"kind": "single", "agents": ["trained"]}], agents=agents))
-
-
-def test_a_system_cannot_be_matched_to_one_that_is_matched_itself():
-    systems = [
-        *KINDS[:1],
-        {"kind": "vote", "agents": ["base"], "matched_to": "single"},
-        {"kind": "vote", "name": "chain", "agents": ["base"], "matched_to": "vote"},
-    ]
-    with pytest.raises(EvaluationError, match="'chain' needs 'vote' to have agents of its own"):
-        evaluation_of_file(recipe(systems))
 
 
 def test_the_papers_public_baselines(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import asyncio
 import shutil
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from mada.agents import AgentSpec, DebateSettings, adapter_folders
 from mada.errors import EngineError, RunError
@@ -35,19 +34,6 @@ def with_agents(specs, store, look):
             return await look(agents)
 
     return asyncio.run(take())
-
-
-def test_a_reply_has_at_most_half_of_the_agents_own_window(scripted, store):
-    engines = scripted(lambda agent, prompt, seed: "4")
-
-    async def look(loaded):
-        return {
-            name: (loaded.agents[name].window, loaded.agents[name].sampling.max_tokens) for name in ("long", "short")
-        }
-
-    found = with_agents({"long": AgentSpec(NANO), "short": AgentSpec(SHORT)}, store, look)
-    assert found == {"long": (1024, 512), "short": (64, 32)}
-    assert [engine.alone for engine in engines] == [False, False], "the second model needs memory too"
 
 
 def test_agents_on_one_model_share_it_and_a_judge_is_asked_in_its_own_way(scripted, store, adapter_files):
@@ -84,16 +70,6 @@ def test_the_same_adapter_elsewhere_is_the_same_speaker(scripted, store, adapter
     for folder in (adapter_files["first"], copy, adapter_files["second"]):
         with_agents({"agent": AgentSpec(NANO, folder)}, store, ask)
     assert [len(engine.requests) for engine in engines] == [1, 0, 1]
-
-
-def test_a_blank_adapter_counts_as_untrained(adapter_files, tmp_path):
-    first = AgentSpec(NANO, adapter_files["first"]).trained_parameters
-    assert first > 0
-    blank = shutil.copytree(adapter_files["first"], tmp_path / "blank")
-    file = blank / "adapter_model.safetensors"
-    save_file({name: one * ("lora_A" in name) for name, one in load_file(file).items()}, file)
-    assert (AgentSpec(NANO, blank).trained_parameters, AgentSpec(NANO).trained_parameters) == (0, 0)
-    assert AgentSpec(NANO, blank, parameters=7).trained_parameters == 7
 
 
 def test_weights_that_were_overwritten_are_another_speaker(scripted, store, tmp_path):

@@ -6,7 +6,6 @@ from mada.errors import DataError, RecipeError
 from mada.pipeline.plan import Device
 from mada.pipeline.preflight import check_recipe, find_mistakes
 from mada.pipeline.stages import stage_names
-from mada.problems import load_problems
 
 
 def mistakes(recipe):
@@ -47,13 +46,6 @@ def test_all_mistakes_are_named_at_once(tiny):
         check_recipe(recipe, stage_names(recipe))
 
 
-def test_only_what_is_still_to_be_done_is_checked(tiny):
-    recipe = tiny("data.train=nowhere.jsonl")
-    assert find_mistakes(recipe, ["generators", "evaluate"]) == []
-    recipe = tiny('evaluation.benchmarks=["abacus-esay"]')
-    assert find_mistakes(recipe, stage_names(recipe, last="critics")) == []
-
-
 def test_a_model_without_a_chat_template_is_named(tiny, base, monkeypatch):
     monkeypatch.setattr(base.tokenizer, "chat_template", None)
     monkeypatch.setattr("mada.models.loading.load_tokenizer", lambda name, revision: base.tokenizer)
@@ -65,18 +57,6 @@ def test_memory_that_not_one_row_fits_into_is_named(tiny, monkeypatch):
     monkeypatch.setattr(Device, "for_model", lambda parameters: Device("a small GPU", "cuda", 1000))
     [mistake] = mistakes(tiny())
     assert mistake.startswith("memory: ")
-
-
-def test_a_source_that_is_used_twice_is_read_once(tiny, monkeypatch):
-    asked = []
-
-    def read(name, **options):
-        asked.append(name)
-        return load_problems(name, **options)
-
-    monkeypatch.setattr("mada.pipeline.preflight.load_problems", read)
-    mistakes(tiny())
-    assert sorted(asked) == ["abacus-easy", "abacus-medium"]
 
 
 def test_a_hub_out_of_reach_is_not_asked_again(tiny, monkeypatch):

@@ -5,7 +5,6 @@ from collections import Counter
 
 import pytest
 
-from mada.errors import DataError
 from mada.pipeline.running import copy_generators
 from mada.pipeline.screen import Screening, learnable, screen
 from mada.pipeline.split import read_problems, read_split, split
@@ -71,17 +70,6 @@ def test_generators_learn_from_what_is_right_sometimes(stage):
         "problems left out, too long for the window": 0,
         "cut off": 0,
     }
-
-
-def test_replies_that_are_cut_off_are_counted_and_wrong(stage, scripted):
-    context, _ = stage
-    scripted(lambda agent, prompt, seed: "1 " * 200)
-    summary = asyncio.run(screen(context)).to_summary()
-    assert (summary["cut off"], summary["learnable"]) == (18 * 5, 0)
-    with pytest.raises(
-        DataError, match=r"of the 6 problems of subset-1 the bare model gets each always or never right"
-    ):
-        learnable(context, "subset-1")
 
 
 def test_what_was_answered_is_not_asked_again(stage, opened, tiny, base):

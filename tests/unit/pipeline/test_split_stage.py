@@ -8,8 +8,6 @@ import pytest
 
 from mada.errors import DataError
 from mada.pipeline.split import load_training_problems, read_problems, read_split, split
-from mada.problems import load_problems
-from mada.problems.contamination import text_key
 from mada.problems.problem import Row
 from mada.recipe import load_recipe
 
@@ -34,16 +32,6 @@ def test_the_parts_have_the_recipes_sizes_and_everything_else_is_counted(tiny, o
     }
 
 
-def test_no_problem_is_in_two_parts_and_none_of_a_benchmark_in_any(tiny, opened):
-    # 22 of 22 are used, so that a copy or a duplicate that was let in would show.
-    context = opened(tiny("data.subset_size=12"))
-    asyncio.run(split(context))
-    problems = read_problems(context.run)
-    texts = [text_key(problems[name].question) for part in read_split(context.run).parts for name in part.ids]
-    assert len(texts) == len(set(texts)) == 40
-    assert not set(texts) & {text_key(one.question) for one in load_problems("abacus-easy")}
-
-
 def test_a_cut_that_was_interrupted_is_made_anew_without_repeating_a_record(tiny, opened):
     context = opened(tiny())
     asyncio.run(split(context))
@@ -52,16 +40,6 @@ def test_a_cut_that_was_interrupted_is_made_anew_without_repeating_a_record(tiny
     again = opened(tiny())
     asyncio.run(split(again))
     assert [again.run.path(name).read_bytes() for name in ("split.json", "records/problems.jsonl")] == written
-
-
-def test_the_recipes_seed_and_decontamination_decide_the_cut(tiny, opened):
-    cuts = []
-    for settings in ([], ["seed=1"], ["data.decontaminate=[]"]):
-        context = opened(tiny(*settings), f"run-{len(cuts)}")
-        copies = asyncio.run(split(context)).copies
-        cuts.append((read_split(context.run).ids("subset-1"), copies))
-    assert cuts[0][0] != cuts[1][0]
-    assert [copies for _, copies in cuts] == [2, 2, 0]
 
 
 def test_too_few_problems_are_refused_before_anything_is_written(tiny, opened):
@@ -78,16 +56,6 @@ def test_of_the_endless_task_four_times_as_much_is_read_as_is_used(tiny, monkeyp
     assert asked == [4 * (3 * 50 + 4)]
     load_training_problems(tiny())
     assert asked[1] is None, "a file is read to its end"
-
-
-def test_other_columns_are_read_by_the_recipes_names(tiny, opened, tmp_path):
-    file = tmp_path / "other.jsonl"
-    file.write_text("".join(json.dumps({"q": f"What is {n} + 1?", "a": n + 1}) + "\n" for n in range(10)))
-    names = [f"data.train={file}", "data.columns.problem=q", "data.columns.answer=a", "data.decontaminate=[]"]
-    context = opened(tiny(*names, "data.subset_size=2"))
-    asyncio.run(split(context))
-    assert len(read_problems(context.run)) == 10
-    assert {one.question: one.answer for one in read_problems(context.run).values()}["What is 4 + 1?"] == "5"
 
 
 def test_rows_without_an_answer_are_errors_or_skipped_and_counted(tiny, opened, problems_file, tmp_path):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import torch
 
-from mada.debate.prompts import WindowError
 from mada.debate.transcript import Response, Role
 from mada.errors import DataError
 from mada.grading import Grader
@@ -170,17 +169,6 @@ def test_a_critic_sees_the_question_with_all_responses_and_is_credited_against_t
     assert summary["prompts with shortened responses"] == 0
 
 
-def test_the_ablation_without_the_counterfactual_uses_grpo_on_the_same_prompts(tiny, opened, trainer):
-    ids = []
-    for index, advantage in enumerate(("grpo", "counterfactual")):
-        context = opened(tiny(f"critics.advantage={advantage}"), f"run-{index}")
-        answered(context)
-        asyncio.run(critics(context))
-        assert trainer["task"].credit.advantage == advantage
-        ids.append({agent: [one.id for one in own] for agent, own in trainer["task"].prompts.items()})
-    assert ids[0] == ids[1]
-
-
 def test_shuffled_responses_stand_in_other_orders_for_other_problems_and_in_the_same_next_time(
     tiny, opened, trainer, base
 ):
@@ -282,33 +270,6 @@ def test_critics_begin_blank_or_as_the_generators_in_turn(tiny, opened, trainer,
     if start == "generators":
         pairs = zip(given.tensors("critic-1").values(), given.tensors("critic-2").values(), strict=True)
         assert any(not torch.equal(one, other) for one, other in pairs)
-
-
-def test_questions_too_long_for_the_window_are_left_out_and_counted(tiny, opened, trainer, base):
-    context = opened(tiny())
-    asyncio.run(split(context))
-    tokens = {
-        name: len(prompt_ids(chat_prompt(context.settings.prompts.ask(one.question), base.tokenizer), base.tokenizer))
-        for name, one in read_problems(context.run).items()
-    }
-    room = sorted(tokens.values())[-3]  # the two longest do not fit, unless others are as long
-    longer = {name for name, count in tokens.items() if count > room}
-    narrow = opened(tiny(f"model.window={room + 64}", "inference.max_new_tokens=10"), "narrow")
-    asyncio.run(split(narrow))
-    summary = asyncio.run(generators(narrow)).to_summary()
-    task = trainer["task"]
-    kept = {one.id for own in [*task.prompts.values(), task.validation] for one in own}
-    assert longer
-    assert kept == set(tokens) - longer
-    assert summary["problems left out, too long for the window"] == len(longer)
-    assert max(len(one.prompt_ids) for own in task.prompts.values() for one in own) <= room
-
-
-def test_a_window_without_room_for_any_question_is_refused(tiny, opened, trainer):
-    context = opened(tiny("model.window=70", "inference.max_new_tokens=10"))
-    asyncio.run(split(context))
-    with pytest.raises(WindowError, match="none of 6 prompts fits beside replies of the longest length"):
-        asyncio.run(generators(context))
 
 
 def test_long_responses_are_shortened_for_critics_and_counted(tiny, opened, trainer):
