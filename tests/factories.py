@@ -188,10 +188,9 @@ def trained_run(folder: Path, *, critics_too: bool = True, **fields: Any) -> Pat
 
 def stage_summary(**given: Any) -> dict[str, Any]:
     """Make the summary of a stage's mark: what is given, with zeros for all that any stage reports."""
-    from mada.pipeline.results import StageResult
+    from mada.pipeline.results import KEYS
 
-    fields = (field for kind in StageResult.__subclasses__() for field in kind.model_fields.items())
-    counts = {field.alias or name: 0 for name, field in fields if field.is_required()}
+    counts = dict.fromkeys([*KEYS.values(), "problems", "learnable", "steps", "examples", "systems", "questions"], 0)
     return {**counts, "by right answers": {}, "best": {}, "learnt from": None, "file": "", "content": "", **given}
 
 

@@ -160,7 +160,7 @@ def plan_of(recipe: Recipe) -> Plan:
         training_bytes=max(recipe.team.generators, critics) * count.per_agent * BYTES_PER_TRAINED_PARAMETER,
     )
     roles: tuple[TrainedRole, ...] = ("generators", "critics") if critics else ("generators",)
-    rollouts = {role: training_work(recipe, role)[1][0] for role in roles}
+    rollouts: dict[TrainedRole, Workload] = {role: training_work(recipe, role)[1][0] for role in roles}
     memory = max((planner.memory(role, work) for role, work in rollouts.items()), key=lambda one: one.total)
     blockers = planner.blockers(rollouts)
     return Plan(

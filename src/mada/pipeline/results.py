@@ -1,15 +1,33 @@
-"""What each stage reports when it is done: typed here, and the summary of its mark on disk.
+"""What each stage reports when it is done: typed here, and the summary of its mark on disk."""
 
-A field whose key on disk is another has it as its alias.
-"""
+from pydantic import BaseModel, ConfigDict, JsonValue
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+KEYS = {
+    "by_right": "by right answers",
+    "copies": "benchmark copies dropped",
+    "completions": "completions wanted",
+    "copies_in_training": "benchmark copies in training",
+    "damaged": "damaged samples dropped",
+    "duplicates": "duplicates dropped",
+    "generator_accuracy": "generator accuracy",
+    "learnt_from": "learnt from",
+    "reference_accuracy": "accuracy of the reference",
+    "sampled": "of these sampled",
+    "shortened": "prompts with shortened responses",
+    "too_long": "problems left out, too long for the window",
+    "truncated": "cut off",
+    "without_answer": "no answer",
+    "without_reference": "skipped without an answer",
+}
+"""The keys on disk of fields that have another name there."""
 
 
 class StageResult(BaseModel):
     """Numbers of a finished stage; fields that are not set are left out on disk."""
 
-    model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        frozen=True, validate_by_name=True, validate_by_alias=True, alias_generator=lambda name: KEYS.get(name, name)
+    )
 
     def to_summary(self) -> dict[str, JsonValue]:
         """Return the summary of the stage's mark."""
@@ -20,9 +38,9 @@ class SplitResult(StageResult):
     """Problems read, dropped and kept; `parts` are the sizes of the subsets and of the validation set."""
 
     problems: int
-    without_reference: int | None = Field(default=None, alias="skipped without an answer")
-    copies: int = Field(alias="benchmark copies dropped")
-    duplicates: int = Field(alias="duplicates dropped")
+    without_reference: int | None = None
+    copies: int
+    duplicates: int
     parts: dict[str, int]
     unused: int
 
@@ -39,9 +57,9 @@ class ScreenResult(StageResult):
 
     problems: int
     learnable: int
-    by_right: dict[int, int] = Field(alias="by right answers")
-    too_long: int = Field(alias="problems left out, too long for the window")
-    truncated: int = Field(alias="cut off")
+    by_right: dict[int, int]
+    too_long: int
+    truncated: int
 
 
 class BestStep(BaseModel):
@@ -56,22 +74,22 @@ class TrainingStageResult(StageResult):
 
     steps: int
     best: dict[str, BestStep]
-    too_long: int = Field(alias="problems left out, too long for the window")
-    shortened: int = Field(alias="prompts with shortened responses")
+    too_long: int
+    shortened: int
     warnings: list[str] | None = None
     examples: int | None = None
-    learnt_from: int | None = Field(default=None, alias="learnt from")
+    learnt_from: int | None = None
 
 
 class CriticDataResult(StageResult):
     """Critic examples by how many generators were right."""
 
     examples: int
-    by_right: dict[int, int] = Field(alias="by right answers")
-    generator_accuracy: float = Field(alias="generator accuracy")
-    too_long: int = Field(alias="problems left out, too long for the window")
-    truncated: int = Field(alias="cut off")
-    without_answer: int = Field(alias="no answer")
+    by_right: dict[int, int]
+    generator_accuracy: float
+    too_long: int
+    truncated: int
+    without_answer: int
 
 
 class EvaluationResult(StageResult):
@@ -79,11 +97,11 @@ class EvaluationResult(StageResult):
 
     systems: int
     questions: int
-    completions: int = Field(alias="completions wanted")
-    sampled: int = Field(alias="of these sampled")
-    damaged: int | None = Field(default=None, alias="damaged samples dropped")
-    reference_accuracy: float = Field(alias="accuracy of the reference")
-    copies_in_training: int | None = Field(default=None, alias="benchmark copies in training")
+    completions: int
+    sampled: int
+    damaged: int | None = None
+    reference_accuracy: float
+    copies_in_training: int | None = None
 
 
 class ReportResult(StageResult):
