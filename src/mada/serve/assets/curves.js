@@ -13,7 +13,7 @@ const CHARTS = [
 ];
 
 export function trainings() {
-  const sections = Object.keys(TRAININGS).map(trainingSection);
+  const sections = Object.keys(TRAININGS).reverse().map(trainingSection); // the latest first
   const update = (run, changed) => {
     const names = changed.curves ? Object.keys(changed.curves) : (changed.points ?? []).map((one) => one.training);
     for (const one of sections) if (names.includes(one.name)) one.update(run.curves[one.name]);

@@ -3,8 +3,9 @@ import { getJson, stream } from "./api.js";
 import { TRAININGS, trainings } from "./curves.js";
 import { announce, button, counted, duration, fromServer, make, moment, number, problem, spoken } from "./dom.js";
 
-const LIST_MS = 2000;
+const PAUSE = 2000; // milliseconds
 const SIGNS = { running: "▶", stopped: "■", finished: "✓", done: "✓", waiting: "○" };
+
 export async function show(view, name, { signal }) {
   await (name === null ? showList(view, signal) : showRun(view, name, signal));
 }
@@ -18,14 +19,13 @@ function setText(element, text) {
 // Work again and again until the view is left; what goes wrong is shown until it goes well again.
 async function repeat(work, trouble, signal) {
   while (!signal.aborted) {
-    await new Promise((resolve) => { setTimeout(resolve, LIST_MS); });
-    if (signal.aborted) return;
     try {
       await work(() => trouble.replaceChildren());
       trouble.replaceChildren();
     } catch (error) {
       if (!signal.aborted && trouble.childElementCount === 0) trouble.replaceChildren(problem(error));
     }
+    await new Promise((resolve) => { setTimeout(resolve, PAUSE); });
   }
 }
 
