@@ -48,10 +48,9 @@ def _print_table(count: "ParameterCount") -> None:
     def share(parameters: int) -> str:
         return f"{parameters / count.base:.3%}"
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("")
-    table.add_column("parameters", justify="right")
-    table.add_column("of the base", justify="right")
+    table = Table("", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in ("parameters", "of the base"):
+        table.add_column(name, justify="right")
     table.add_row("base", f"{count.base:,}", "")
     table.add_row(f"one agent at rank {count.rank}", f"{count.per_agent:,}", share(count.per_agent))
     for kind in count.kinds:

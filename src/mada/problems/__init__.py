@@ -1,7 +1,7 @@
 """Problems: where they come from, how they are cut, and which of them are also in a benchmark."""
 
-from mada.problems.contamination import Decontaminated, Match, Overlap, find_overlaps, remove_copies
-from mada.problems.known import BENCHMARKS, KNOWN_SETS, KnownSet
+from mada.problems.contamination import Match, find_overlaps, remove_copies
+from mada.problems.known import BENCHMARKS, KNOWN_SETS
 from mada.problems.problem import Problem
 from mada.problems.sources import load_problems
 from mada.problems.split import Part, Split, split_problems
@@ -9,10 +9,7 @@ from mada.problems.split import Part, Split, split_problems
 __all__ = [
     "BENCHMARKS",
     "KNOWN_SETS",
-    "Decontaminated",
-    "KnownSet",
     "Match",
-    "Overlap",
     "Part",
     "Problem",
     "Split",

@@ -81,17 +81,17 @@ class AbacusSet:
 
     title: str
     levels: tuple[str, ...]
-    rows: int
+    rows: int = 200
     endless: bool = False
 
 
 SETS: Mapping[str, AbacusSet] = {
     "abacus": AbacusSet("Abacus (endless)", ("easy", "medium", "hard"), rows=20_000, endless=True),
     "abacus-short": AbacusSet("Abacus short (endless)", ("short",), rows=20_000, endless=True),
-    "abacus-easy": AbacusSet("Abacus easy", ("easy",), rows=200),
-    "abacus-medium": AbacusSet("Abacus medium", ("medium",), rows=200),
-    "abacus-hard": AbacusSet("Abacus hard", ("hard",), rows=200),
-    "abacus-long": AbacusSet("Abacus long", ("long",), rows=200),
+    "abacus-easy": AbacusSet("Abacus easy", ("easy",)),
+    "abacus-medium": AbacusSet("Abacus medium", ("medium",)),
+    "abacus-hard": AbacusSet("Abacus hard", ("hard",)),
+    "abacus-long": AbacusSet("Abacus long", ("long",)),
 }
 
 
