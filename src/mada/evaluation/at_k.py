@@ -2,10 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 
+@lru_cache(maxsize=2**16)
 def pass_at_k(right: int, total: int, *, k: int) -> float:
     """Return the chance that k of the answers, drawn without replacement, hold a right one: 1 − C(n−c, k) / C(n, k).
 
@@ -17,26 +19,26 @@ def pass_at_k(right: int, total: int, *, k: int) -> float:
     return float(1 - Fraction(math.comb(total - right, k), math.comb(total, k)))
 
 
-def majority_at_k(groups: Sequence[int | None], right: Collection[int], *, k: int) -> float:
+@lru_cache(maxsize=2**16)  # thousands of questions have few different counts between them
+def majority_at_k(right: tuple[int, ...], wrong: tuple[int, ...], unanswered: int, *, k: int) -> float:
     """Return the chance that a majority vote of k of the answers, drawn without replacement, is right.
 
-    `groups` has for each answer the number of its group of equal answers, None where there is no answer; `right` are
-    the groups that are right. Tied groups win with equal chance; a draw without any answer is wrong.
+    `right` and `wrong` are the sizes of the groups of equal answers. Tied groups win with equal chance; a draw without
+    any answer is wrong.
 
     The average over all C(n, k) draws is counted, not enumerated: for a right group and its number of votes, the
     other groups' ways to have fewer, or as many and so tie, are multiplied up.
     """
-    _check_k(k, len(groups))
-    sizes = Counter(group for group in groups if group is not None)
-    unanswered = len(groups) - sizes.total()
+    total = sum(right) + sum(wrong) + unanswered
+    _check_k(k, total)
     won = Fraction(0)
-    for winner in set(right) & set(sizes):
-        others = [size for group, size in sizes.items() if group != winner]
-        for votes in range(1, min(sizes[winner], k) + 1):
+    for index, size in enumerate(right):
+        others = (*right[:index], *right[index + 1 :], *wrong)
+        for votes in range(1, min(size, k) + 1):
             ways = _ways_by_ties(others, unanswered, votes=votes, draws=k - votes)
             shares = sum((Fraction(count, 1 + tied) for tied, count in ways.items()), Fraction(0))
-            won += math.comb(sizes[winner], votes) * shares
-    return float(won / math.comb(len(groups), k))
+            won += math.comb(size, votes) * shares
+    return float(won / math.comb(total, k))
 
 
 def _ways_by_ties(others: Iterable[int], unanswered: int, *, votes: int, draws: int) -> Counter[int]:

@@ -9,9 +9,8 @@ comparison have the same measure. Axes: P problem, S seed.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import fmean, variance
 from typing import Self
 
@@ -306,16 +305,12 @@ def _numbers_up_to(most: int) -> Iterator[int]:
 
 def _at(grid: Grid, system: PlannedSystem, k: int) -> AtK:
     def passed(score: Score) -> float:
-        return _pass_at_k(sum(score.correct[0]), len(score.correct[0]), k=k)
+        return pass_at_k(sum(score.correct[0]), len(score.correct[0]), k=k)
 
     def majority(score: Score) -> float:
-        return _majority_at_k(*_group_sizes(score), k)
+        return majority_at_k(*_group_sizes(score), k=k)
 
     return AtK(k, estimate(grid.seed_averages(system, passed)), majority=estimate(grid.seed_averages(system, majority)))
-
-
-# Thousands of questions have few different counts between them.
-_pass_at_k = lru_cache(maxsize=2**16)(pass_at_k)
 
 
 def _group_sizes(score: Score) -> tuple[tuple[int, ...], tuple[int, ...], int]:
@@ -335,9 +330,3 @@ def _group_sizes(score: Score) -> tuple[tuple[int, ...], tuple[int, ...], int]:
         tuple(sorted(size for group, size in sizes.items() if group not in rights)),
         len(score.groups[0]) - sizes.total(),
     )
-
-
-@lru_cache(maxsize=2**16)
-def _majority_at_k(right: Sequence[int], wrong: Sequence[int], unanswered: int, k: int) -> float:
-    answered = [group for group, size in enumerate((*right, *wrong)) for _ in range(size)]
-    return majority_at_k([*answered, *[None] * unanswered], range(len(right)), k=k)

@@ -150,17 +150,9 @@ class Trainer:
         report = self.learner.update(completions, step=step - 1)
         await self._engine.wake_up()
         rollout, learn = sampled - started, time.perf_counter() - sampled
-        agents = {
-            agent: agent_step(
-                step,
-                agent,
-                [own for own in credited if own.group.agent == agent],
-                report.agents[agent],
-                rollout_seconds=rollout,
-                learn_seconds=learn,
-            )
-            for agent in self.agents
-        }
+        seconds = {"rollout_seconds": rollout, "learn_seconds": learn}
+        own = {agent: [one for one in credited if one.group.agent == agent] for agent in self.agents}
+        agents = {agent: agent_step(step, agent, own[agent], report.agents[agent], **seconds) for agent in self.agents}
         records.add(AgentStep, agents.values())
         records.add(GroupCredit, group_credits(step, credited, deviation=self._task.credit.deviation))
         self._events.emit(StepFinished(step, self.total_steps, agents, rollout, learn))

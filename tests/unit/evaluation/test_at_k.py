@@ -12,6 +12,13 @@ from hypothesis import strategies as st
 from mada.evaluation.at_k import majority_at_k, pass_at_k
 
 
+def majority(groups, right, *, k):
+    """maj@k of answers by the number of their group, None where there is none; `right` are the groups that are."""
+    sizes = Counter(group for group in groups if group is not None)
+    rights, wrongs = (tuple(sizes[one] for one in sizes if (one in right) == is_right) for is_right in (True, False))
+    return majority_at_k(rights, wrongs, groups.count(None), k=k)
+
+
 def vote_is_right(draw, right):
     """The share of the tied winners that are right; a draw without any answer has no winner."""
     votes = Counter(group for group in draw if group is not None)
@@ -40,22 +47,22 @@ def test_majority_at_k_equals_enumeration(data):
     right = data.draw(st.sets(st.integers(0, 5), max_size=3))
     k = data.draw(st.integers(1, len(groups)))
     expected = fmean(vote_is_right(draw, right) for draw in combinations(groups, k))
-    assert majority_at_k(groups, right, k=k) == pytest.approx(expected, abs=1e-12)
+    assert majority(groups, right, k=k) == pytest.approx(expected, abs=1e-12)
 
 
 def test_majority_at_k_by_hand():
     # Right twice, wrong twice. Both of one kind in 2 of 6 draws, a tie in the other 4: (1 + 4/2) / 6.
-    assert majority_at_k([7, 7, 1, 1], {7}, k=2) == 0.5
+    assert majority([7, 7, 1, 1], {7}, k=2) == 0.5
     # A missing answer does not outvote: right and None is right, None alone is wrong.
-    assert majority_at_k([7, None, None], {7}, k=2) == pytest.approx(2 / 3)
-    assert majority_at_k([None, None], {7}, k=1) == 0
+    assert majority([7, None, None], {7}, k=2) == pytest.approx(2 / 3)
+    assert majority([None, None], {7}, k=1) == 0
 
 
 def test_sixty_four_answers_of_two_kinds_are_hypergeometric():
     # 36 right, 28 wrong, odd k: no ties, so the vote is right when more than half of the draw is.
     k = 33
     ways = sum(math.comb(36, votes) * math.comb(28, k - votes) for votes in range(17, k + 1))
-    assert majority_at_k([0] * 36 + [1] * 28, {0}, k=k) == pytest.approx(ways / math.comb(64, k), rel=1e-12)
+    assert majority([0] * 36 + [1] * 28, {0}, k=k) == pytest.approx(ways / math.comb(64, k), rel=1e-12)
 
 
 @pytest.mark.parametrize("k", [0, 4])
@@ -63,7 +70,7 @@ def test_more_draws_than_answers_are_refused(k):
     with pytest.raises(ValueError, match=f"the 3 answers there are, got {k}"):
         pass_at_k(1, 3, k=k)
     with pytest.raises(ValueError, match=f"the 3 answers there are, got {k}"):
-        majority_at_k([1, 2, None], {1}, k=k)
+        majority([1, 2, None], {1}, k=k)
 
 
 def test_more_right_than_there_are_is_refused():
