@@ -5,8 +5,11 @@ READY := .venv/.ready
 # A server of its own for the tests that speak to one: vLLM's CPU build wants other versions than mada does.
 VLLM := .venv-vllm
 VLLM_READY := $(VLLM)/.ready
+# And one for harnesses that ask a server of mada: they want other versions, too.
+CLIENTS := .venv-clients
+CLIENTS_READY := $(CLIENTS)/.ready
 
-.PHONY: help setup quickstart test slow torture vllm check format coverage lines clean
+.PHONY: help setup quickstart test slow torture vllm clients check format coverage lines clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -45,6 +48,15 @@ $(VLLM_READY): tests/vllm_server/requirements.txt
 	@$(VLLM)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision
 	@touch $(VLLM_READY)
 
+clients: $(READY) $(CLIENTS_READY)  ## install lm-eval and inspect-ai apart, and let them ask a server of mada (two minutes)
+	MADA_CLIENTS=$(CURDIR)/$(CLIENTS)/bin $(BIN)/python -m pytest tests/integration/test_serve_clients.py
+
+$(CLIENTS_READY): tests/clients/requirements.txt
+	@test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
+	@echo "installing lm-eval and inspect-ai into $(CLIENTS)"
+	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/clients/requirements.txt
+	@touch $(CLIENTS_READY)
+
 check: $(READY)  ## lint, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,5 +78,5 @@ lines:  ## count lines and files of Python by package, of the tests, and of Java
 		group != "JavaScript and CSS" { name = group "/" (last ~ /\.py$$/ ? "*.py" : last); lines[name] += $$1; files[name]++ } \
 		END { for (name in lines) printf "%-24s %8d lines %6d files\n", name, lines[name], files[name] }' | LC_ALL=C sort
 
-clean:  ## remove .venv and caches
-	rm -rf .venv $(VLLM) .pytest_cache .ruff_cache .hypothesis .coverage*
+clean:  ## remove environments and caches
+	rm -rf .venv $(VLLM) $(CLIENTS) .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -21,6 +21,10 @@ from transformers import (
 )
 
 from mada.evaluation.scores import Score
+from mada.models.adapters import AdapterStack, Lora, save_adapter
+from mada.models.loading import load_base
+from mada.recipe import Recipe
+from mada.runs import Run
 
 SIZES: dict[str, Any] = {
     "vocab_size": 61,
@@ -77,6 +81,24 @@ def fill_adapters(stack, *, seed: int = 1, scale: float = 0.2) -> None:
     for agent in stack.agents:
         own = stack.tensors(agent)
         stack.assign(agent, {name: torch.randn(one.shape, generator=generator) * scale for name, one in own.items()})
+
+
+def save_trained_run(folder: Path, *, scale: float) -> Path:
+    """Save a run of the embedded model whose training is over: every agent has an adapter that does something."""
+    recipe = {
+        "model": {"name": "mada-nano"},
+        "team": {"generators": 2, "critics": 1},
+        "lora": {"rank": 4, "alpha": 8.0},
+        "inference": {"max_new_tokens": 96},
+    }
+    with Run.open(folder, Recipe.model_validate(recipe)):
+        pass
+    agents = ("generator-1", "generator-2", "critic-1")
+    stack = AdapterStack.attach(load_base("mada-nano", device="cpu").model, agents, Lora(rank=4, alpha=8, dropout=0.0))
+    fill_adapters(stack, scale=scale)
+    for agent in agents:
+        save_adapter(stack, agent, folder / "adapters" / agent, base_name="mada-nano")
+    return folder
 
 
 def word_tokenizer(words: int = 50):

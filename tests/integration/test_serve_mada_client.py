@@ -5,13 +5,10 @@ from dataclasses import asdict
 import httpx2
 import pytest
 
-from factories import fill_adapters
-from mada import Recipe, Team, evaluate
+from factories import save_trained_run
+from mada import Team, evaluate
 from mada.evaluation.sample_cache import SAMPLES, Sample
 from mada.evaluation.scores import SCORES, Score
-from mada.models.adapters import AdapterStack, Lora, save_adapter
-from mada.models.loading import load_base
-from mada.runs import Run
 from serving import serving
 
 QUESTION = "Calculate 64 + 57 - 38."
@@ -25,21 +22,7 @@ def no_proxy(monkeypatch):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A run whose training is over: every agent has an adapter that does something."""
-    folder = tmp_path_factory.mktemp("runs") / "trained"
-    recipe = {
-        "model": {"name": "mada-nano"},
-        "team": {"generators": 2, "critics": 1},
-        "lora": {"rank": 4, "alpha": 8.0},
-        "inference": {"max_new_tokens": 96},
-    }
-    with Run.open(folder, Recipe.model_validate(recipe)):
-        pass
-    stack = AdapterStack.attach(load_base("mada-nano").model, AGENTS, Lora(rank=4, alpha=8, dropout=0.0))
-    fill_adapters(stack, scale=0.03)
-    for agent in AGENTS:
-        save_adapter(stack, agent, folder / "adapters" / agent, base_name="mada-nano")
-    return folder
+    return save_trained_run(tmp_path_factory.mktemp("runs") / "trained", scale=0.03)
 
 
 @pytest.fixture(scope="module")
