@@ -32,6 +32,20 @@ DATA = Path(os.environ.get("MADA_DATA") or Path(__file__).resolve().parents[2].p
 GSM8K = DATA / "gsm8k_test.jsonl"
 SOURCES = {"abacus": "abacus-easy", **({"gsm8k_slice": str(GSM8K)} if GSM8K.is_file() else {})}
 """Tasks by their names in both harnesses."""
+FILTERS = {"abacus": "boxed", "gsm8k_slice": "flexible-extract"}
+QUESTIONS = {"abacus": "{}", "gsm8k_slice": "Question: {}\nAnswer:"}
+SLICE = """
+include: {stock}
+task: gsm8k_slice
+dataset_path: json
+dataset_name: null
+dataset_kwargs:
+  data_files:
+    train: gsm8k_slice.jsonl
+    test: gsm8k_slice.jsonl
+num_fewshot: 0
+"""
+"""lm-eval's own GSM8K, on problems that are here: its prompt, its filters, its metric."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +85,20 @@ def asked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("asked")
     for name, source in SOURCES.items():
         problems = load_problems(source, limit=PROBLEMS)
-        rows = [{"id": one.id, "problem": one.question, "answer": one.answer} for one in problems]
+        rows = [
+            {
+                "id": one.id,
+                "problem": QUESTIONS[name].format(one.question),
+                "question": one.question,
+                "answer": one.answer,
+            }
+            for one in problems
+        ]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     shutil.copytree(TASKS, folder, dirs_exist_ok=True)
+    assert CLIENTS is not None
+    [stock] = Path(CLIENTS).parent.glob("lib/python*/site-packages/lm_eval/tasks/gsm8k/gsm8k.yaml")
+    (folder / "gsm8k_slice.yaml").write_text(SLICE.format(stock=stock))
     trained = save_trained_run(folder / "trained", scale=0.01)
     agents = {one.name: {"model": "mada-nano", "adapter": str(one)} for one in (trained / "adapters").iterdir()}
     team = {"kind": "debate", "agents": ["generator-1", "generator-2"], "critics": ["critic-1"]}
@@ -111,11 +136,12 @@ def test_lm_eval_scores_what_mada_evaluates(asked):
     )
     [path] = asked.folder.glob("out/**/results_*.json")
     results = json.loads(path.read_text())["results"]
-    assert {name: results[name]["exact_match,boxed"] for name in SOURCES} == asked.accuracy
+    assert {name: results[name][f"exact_match,{FILTERS[name]}"] for name in SOURCES} == asked.accuracy
     for name in SOURCES:
         [path] = asked.folder.glob(f"out/**/samples_{name}_*.jsonl")
         samples = [json.loads(line) for line in path.read_text().splitlines()]
-        assert {one["doc"]["id"]: one["exact_match"] == 1 for one in samples} == asked.right[name]
+        own = [one for one in samples if one["filter"] == FILTERS[name]]
+        assert {one["doc"]["id"]: one["exact_match"] == 1 for one in own} == asked.right[name]
 
 
 def test_inspect_scores_what_mada_evaluates(asked):

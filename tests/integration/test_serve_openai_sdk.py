@@ -80,7 +80,7 @@ def said_in(debate):
 
 
 def final(debate):
-    return f"The final answer is $\\boxed{{{debate.verdict.answer}}}$."
+    return f"The final answer is $\\boxed{{{debate.verdict.answer}}}$"
 
 
 def joined(chunks, field="content"):

@@ -111,10 +111,13 @@ def logprobs_json(choice: "Choice", tokenizer: Any, *, is_chat: bool, since: int
 
 
 def verdict_text(debate: Debate | None, stops: Sequence[str]) -> str:
-    """Return the message of a debate: its verdict, written as its agents write theirs."""
+    """Return the message of a debate: its verdict, written as its agents write theirs.
+
+    It ends without a period: harnesses look for the last number, and some, lm-eval's GSM8K among them, find `$.`.
+    """
     assert debate is not None
     answer = debate.verdict.answer if debate.verdict is not None else None
-    text = "No agent gave a final answer." if answer is None else f"The final answer is $\\boxed{{{answer}}}$."
+    text = "No agent gave a final answer." if answer is None else f"The final answer is $\\boxed{{{answer}}}$"
     ends = [at for at in (text.find(stop) for stop in stops) if at >= 0]
     return text[: min(ends, default=len(text))]
 

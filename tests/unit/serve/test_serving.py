@@ -36,7 +36,7 @@ def test_a_team_answers_with_its_verdict(serve):
     async def use(app):
         reply = (await app.chat(QUESTION, seed=5)).json()
         [choice] = reply["choices"]
-        assert choice["message"]["content"] == "The final answer is $\\boxed{42}$."
+        assert choice["message"]["content"] == "The final answer is $\\boxed{42}$"
         assert choice["finish_reason"] == "stop"
         assert choice["message"]["reasoning_content"].startswith(
             "[round 1, generator-1]\nSo it is $\\boxed{41}$.\n\n[round 1, generator-2]\n"
