@@ -67,7 +67,8 @@ def started():
 def server(runs, started):
     """The address of a `mada watch` of all runs."""
     process = started("watch", runs, "--port", 0)
-    yield re.search(r"(http://\S+)/watch", process.stdout.readline())[1]
+    (address,) = re.findall(r"(http://\S+)/watch", process.stdout.readline())
+    yield address
     process.send_signal(signal.SIGTERM)
     assert (process.wait(timeout=10), process.stdout.read()) == (0, "")
 
@@ -134,9 +135,9 @@ def test_a_training_in_another_process_is_seen_live_until_it_is_killed(opened, s
     page = opened()
     process = started("run", RECIPES / "quickstart.toml", *SHORT, "--run", runs / "now", "--until", "generators")
     page.get_by_role("link", name="now").click(timeout=LONG)
-    expect(page.locator("#how-far")).to_contain_text("step 3 of 500", timeout=LONG)
+    expect(page.locator("#how-far")).to_contain_text(re.compile(r"step ([3-9]|\d\d+) of 500"), timeout=LONG)
     expect(page.locator(".run-state")).to_contain_text("running")
-    expect(page.locator(".card").first).to_contain_text("final answer")
+    expect(page.locator(".card").first).to_contain_text("reward", timeout=LONG)
     expect(page.get_by_text("Memory of the process")).to_be_visible()
     page.evaluate("() => { window.line = document.querySelector('.curves polyline'); }")
     before = points(page)

@@ -22,7 +22,8 @@ from mada.events import (
 from mada.pipeline.live import EVENTS, ROLLOUTS, LiveFiles
 from mada.recipe import load_recipe
 from mada.runs import Run
-from mada.serve.following import Changes, FollowedRun, Session, Tail
+from mada.serve.following import Changes, FollowedRun
+from mada.serve.tails import Session, Tail
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
