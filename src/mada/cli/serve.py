@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,24 +59,26 @@ def serve(
 
     Clients need one of the keys in the environment's MADA_SERVE_KEYS (separated by commas), if that is set.
     """
-    try:
-        from mada.serve.server import JsonLines, TextLines, listen, serve_teams, url_of
-    except ImportError as error:
-        raise MadaError(
-            f"`mada serve` needs the extra `serve` ({error.name} is missing): pip install 'mada-rl[serve]'"
-        ) from None
-    from mada.serve.service import ServerLimits
+    check_extra()
+    from mada.serve.http import LOOPBACK, listen, url_of
 
-    silence_libraries()
     folders = runs or []
     if folders and model:
         raise MadaError("got runs and --model: a run has its own model; leave one of the two out")
     if store is not None and no_store:
         raise MadaError("got --store and --no-store; leave one of the two out")
     keys = _keys()
+    from mada.runs import StoredRun
+
+    for folder in folders:
+        StoredRun.read(folder)
+    listening = listen(host, port)  # a port that is taken is said before PyTorch is loaded, which takes seconds
+    silence_libraries()
+    from mada.serve.server import JsonLines, TextLines, serve_teams
+    from mada.serve.service import ServerLimits
+
     _log_to_stderr(JsonLines() if log is LogFormat.json else TextLines())
     specs = _specs(folders, model=model, server=server, window=window, max_new_tokens=max_new_tokens)
-    listening = listen(host, port)
     kept = None if no_store else store or _own_store(folders)
 
     def ready(service: "Service") -> None:
@@ -83,18 +86,35 @@ def serve(
         typer.echo(f"serving {', '.join(specs)} at {url}/v1, with a page at {url}/ (Ctrl-C ends)", err=True)
         if kept is None:
             typer.echo("debates are forgotten when the server ends; --store FILE keeps them", err=True)
-        if not keys and host not in ("127.0.0.1", "localhost", "::1"):
+        if not keys and host not in LOOPBACK:
             typer.echo(f"anybody who reaches {host} may use it: set {KEYS} to ask for a key", err=True)
 
     limits = ServerLimits(seconds=time_limit, body_bytes=max_body * 1024, queue=queue, at_once=at_once)
     typer.echo(f"loading {', '.join(specs)}", err=True)
     try:
-        asyncio.run(serve_teams(specs, listening, store=kept, limits=limits, keys=keys, grace=grace, ready=ready))
+        watched = dict(zip(specs, folders, strict=False))
+        asyncio.run(
+            serve_teams(specs, listening, runs=watched, store=kept, limits=limits, keys=keys, grace=grace, ready=ready)
+        )
     except KeyboardInterrupt:
         typer.echo("mada: stopped", err=True)
         raise typer.Exit(130) from None
     finally:
         listening.close()
+
+
+def check_extra() -> None:
+    """Raise where the packages of the extra `serve` are not installed."""
+    missing = [name for name in ("fastapi", "prometheus_client", "sse_starlette", "uvicorn") if not _is_there(name)]
+    if missing:
+        raise MadaError(f"this needs {' and '.join(missing)}; install the extra: pip install 'mada-rl[serve]'")
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # somebody has put something else in its place
+        return False
 
 
 def _own_store(folders: list[Path]) -> Path | None:
@@ -110,10 +130,6 @@ def _own_store(folders: list[Path]) -> Path | None:
 def _specs(
     folders: list[Path], *, model: str | None, server: str | None, window: int | None, max_new_tokens: int | None
 ) -> dict[str, "TeamSpec"]:
-    from mada.runs import StoredRun
-
-    for folder in folders:
-        StoredRun.read(folder)  # before PyTorch is loaded, which takes seconds
     from mada.agents import DebateSettings
     from mada.recipe.schema import EngineSection, ModelSection
     from mada.serve.teams import names_of

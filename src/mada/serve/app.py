@@ -16,7 +16,8 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from sse_starlette.sse import AppStatus, EventSourceResponse
+from sse_starlette.sse import EventSourceResponse
+from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from mada.errors import DataError, EngineError, MadaError
@@ -35,13 +36,11 @@ _PING_SECONDS = 15
 CLIENT_GONE = 499
 
 
-def make_app(service: Service) -> FastAPI:
-    """Return the application, without pages."""
+def make_app(service: Service, watch: APIRouter | None = None) -> FastAPI:
+    """Return the application, without the page; `watch` are the routes of runs."""
     # The documentation pages of FastAPI load scripts from elsewhere.
     app = FastAPI(title="mada", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
-    # A server that ends lets its streams end by themselves; uvicorn cancels them when the time for that is over.
-    AppStatus.disable_automatic_graceful_drain()
 
     @app.exception_handler(RequestError)
     async def refuse(request: Request, error: RequestError) -> JSONResponse:
@@ -50,8 +49,14 @@ def make_app(service: Service) -> FastAPI:
             _log.info("refused", extra={"fields": {"status": error.status, "reason": str(error)}})
         return error_response(error)
 
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> JSONResponse:
+        return error_response(RequestError(error.status_code, str(error.detail)))
+
     app.include_router(_open_routes(service))
-    app.include_router(_routes(service), dependencies=[Depends(_key_check(service))])
+    for routes in (_routes(service, can_watch=watch is not None), watch):
+        if routes is not None:
+            app.include_router(routes, dependencies=[Depends(_key_check(service))])
     return app
 
 
@@ -92,7 +97,7 @@ def _open_routes(service: Service) -> APIRouter:
     return router
 
 
-def _routes(service: Service) -> APIRouter:
+def _routes(service: Service, *, can_watch: bool) -> APIRouter:
     router = APIRouter()
 
     @router.get("/v1/models")
@@ -117,7 +122,7 @@ def _routes(service: Service) -> APIRouter:
         from mada import __version__
 
         teams = [team_json(team) for team in service.catalogue.teams]
-        return {"teams": teams, "can_ask": True, "can_watch": False, "version": __version__}
+        return {"teams": teams, "can_ask": True, "can_watch": can_watch, "version": __version__}
 
     @router.get("/api/debates")
     async def debates(limit: int = 50) -> Json:

@@ -7,14 +7,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, HTTPException
 from fastapi.responses import JSONResponse
 from sse_starlette.sse import EventSourceResponse
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from mada import __version__
 from mada.errors import RunError
@@ -64,8 +63,11 @@ def _runs_in(place: Path) -> list[Path]:
     return sorted(path.parent for path in place.glob(f"*/{MANIFEST}"))
 
 
-def watch_routes(folders: Mapping[str, Path]) -> APIRouter:
-    """Return the routes of runs. A name in an address is looked up, and never becomes part of a path."""
+def watch_routes(folders: Mapping[str, Path], *, is_ending: Callable[[], bool]) -> APIRouter:
+    """Return the routes of runs. A name in an address is looked up, and never becomes part of a path.
+
+    Streams go on until the server `is_ending`.
+    """
     router = APIRouter(prefix="/api/runs", include_in_schema=False)
     followed: dict[str, FollowedRun] = {}
 
@@ -97,28 +99,26 @@ def watch_routes(folders: Mapping[str, Path]) -> APIRouter:
     @router.get("/{name}/events")
     async def events(name: str) -> EventSourceResponse:  # pyright: ignore[reportUnusedFunction]
         run = await asyncio.to_thread(follow, name)
-        return EventSourceResponse(_changes(run), headers=HEADERS, ping=15)
+        return EventSourceResponse(_changes(run, is_ending), headers=HEADERS, ping=15)
 
     return router
 
 
-async def _changes(run: FollowedRun) -> AsyncIterator[dict[str, str]]:
-    """Yield everything, so that no change is lost between two requests, and then what changes, for ever."""
+async def _changes(run: FollowedRun, is_ending: Callable[[], bool]) -> AsyncIterator[dict[str, str]]:
+    """Yield everything, so that no change is lost between two requests, and then what changes."""
     changes = Changes(run)
-    while True:
+    while not is_ending():
         changed = await asyncio.to_thread(changes.look)
         if changed:
             yield {"data": json.dumps(changed, allow_nan=False)}
         await asyncio.sleep(SECONDS)
 
 
-def watch_app(folders: Mapping[str, Path], *, hosts: Collection[str] = ("*",)) -> FastAPI:
-    """Return the server of `mada watch`. `hosts` are the names by which it may be addressed."""
+def watch_app(folders: Mapping[str, Path], *, is_ending: Callable[[], bool] = lambda: False) -> FastAPI:
+    """Return the server of `mada watch`."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    # A page from elsewhere whose name is made to point here may not read what is here.
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app.include_router(page_routes())
-    app.include_router(watch_routes(folders))
+    app.include_router(watch_routes(folders, is_ending=is_ending))
 
     @app.get("/api/info")
     def info() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
