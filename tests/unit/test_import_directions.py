@@ -42,8 +42,20 @@ ALLOWED: dict[str, set[str]] = {
         "evaluation",
         "report",
     },
+    "serve": {
+        "agents",
+        "debate",
+        "events",
+        "grading",
+        "models",
+        "pipeline",
+        "recipe",
+        "report",
+        "runs",
+        "team",
+    },
 }
-TOP = {"api", "cli", "serve", "cluster", "__main__", "__init__"}
+TOP = {"api", "cli", "cluster", "__main__", "__init__"}
 OPEN_TO_ALL = {"errors", "digest", "difference", "atomic", "seeds", "concurrency", "text", "__init__"}
 HEAVY = {
     *("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub", "peft", "accelerate", "datasets"),
