@@ -9,6 +9,8 @@ import typer
 from mada.cli.terminal import console, silence_libraries
 from mada.text import counted, sanitize
 
+EXAMPLE = "'What is 12 + 30 - 5?'"
+
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
@@ -39,7 +41,10 @@ def export(
     typer.echo(f"{sanitize(str(folder))}: {adapters}, serve.sh for vLLM, and a model card (README.md) with {results}")
     if done.missing:
         typer.echo(f"mada: {', '.join(done.missing)} left out: the stage critics has not finished", err=True)
-    shown, rounds = shlex.quote(sanitize(str(folder))), "--rounds 1 " if done.missing else ""
-    typer.echo(f"ask it: mada debate --run {shown} {rounds}'What is 12 + 30 - 5?'")
+    shown = shlex.quote(sanitize(str(folder)))
+    if done.missing:
+        typer.echo(f"ask it: mada debate --run {shown} --rounds 1 {EXAMPLE}")
+    else:
+        typer.echo(f"ask it: mada debate --run {shown} {EXAMPLE}")
     if license_name is None:
         typer.echo("to publish it: add a license to the card with --license, such as --license apache-2.0")
