@@ -112,7 +112,7 @@ def _debate_answer(service: Service, team: ServedTeam, request: ChatRequest) -> 
         held = HeldDebate.of(
             debate, debate_id, time=time.time(), team=team.name, seconds=round(live.seconds, 3), seed=live.seed
         )
-        await service.store.add(held, debate)
+        live.is_kept = await service.store.add(held, debate)
         service.metrics.debates.labels(team.name, "unanimous" if held.unanimous else "split").inc()
 
     async def work(places: Sequence[Place]) -> None:

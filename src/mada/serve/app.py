@@ -20,7 +20,7 @@ from sse_starlette.sse import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from mada.errors import DataError, EngineError, MadaError
+from mada.errors import DataError, EngineError, GradingError, MadaError
 from mada.serve.admission import Place
 from mada.serve.answers import Answer, chat_answer, completion_answer
 from mada.serve.protocol import ChatRequest, CompletionRequest, RequestError, parse
@@ -195,6 +195,9 @@ async def _work(service: Service, answer: Answer, places: Sequence[Place]) -> No
         _log.warning("%s: %s", answer.name, error)
         answer.model.check_health()
         raise RequestError(502, f"the engine cannot do it: {shortened(str(error), 300)}", retry_after=5) from None
+    except GradingError as error:
+        _log.warning("%s: %s", answer.name, error)
+        raise RequestError(500, f"the answers cannot be compared: {error}", retry_after=5) from None
     except MadaError as error:
         raise RequestError(400, str(error)) from None
     except Exception as error:

@@ -144,7 +144,7 @@ def mada_json(live: "LiveDebate", debate_id: str) -> Json:
     verdict = debate.verdict
     return {
         "id": debate_id,
-        "url": f"/debate/{debate_id}",
+        "url": f"/debate/{debate_id}" if live.is_kept else None,
         "seed": live.seed,
         "seconds": round(live.seconds, 3),
         "rounds": [

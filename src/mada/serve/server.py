@@ -15,6 +15,7 @@ from mada.serve.store import DebateStore
 from mada.serve.teams import Catalogue
 from mada.serve.watch import watch_routes
 from mada.team import TeamSpec
+from mada.text import sanitize
 
 
 async def serve_teams(
@@ -66,5 +67,6 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as `time message name=value …`."""
         fields = " ".join(f"{name}={value}" for name, value in getattr(record, "fields", {}).items())
-        line = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()} {fields}".rstrip()
+        line = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()} {fields}"
+        line = sanitize(line.rstrip())  # a refused request may quote what a client wrote
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line

@@ -1,6 +1,7 @@
 """The debates that were held, in one SQLite file: found again by their id, newest first, after a restart too."""
 
 import asyncio
+import logging
 import sqlite3
 import zlib
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from mada.errors import RunError
 from mada.text import shortened
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _DEBATE = TypeAdapter(Debate)
 _COLUMNS = "id, time, team, question, answer, unanimous, tokens, seconds, seed"
@@ -77,9 +80,14 @@ class DebateStore:
                 f"{path}: debates cannot be stored there ({error}); give another file with --store"
             ) from None
 
-    async def add(self, held: HeldDebate, debate: Debate) -> None:
-        """Store a debate."""
-        await self._do(self._add, held, debate)
+    async def add(self, held: HeldDebate, debate: Debate) -> bool:
+        """Store a debate; return whether that was possible, for an answer is worth giving all the same."""
+        try:
+            await self._do(self._add, held, debate)
+        except sqlite3.Error as error:
+            _log.error("%s: a debate could not be kept (%s)", self.path, error)
+            return False
+        return True
 
     async def get(self, debate_id: str) -> tuple[HeldDebate, Debate] | None:
         """Return a debate, or `None` if there is none of that id."""

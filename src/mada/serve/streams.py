@@ -124,6 +124,8 @@ class LiveDebate:
     ) -> None:
         self.team, self.question = team, question
         self.debate: Debate | None = None
+        self.is_kept = False
+        """Whether the debate can be read again."""
         self.seconds = 0.0
         self.tokens = 0
         """Generated so far, of replies that have ended."""

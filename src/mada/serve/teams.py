@@ -88,6 +88,7 @@ class ServedModel:
                 if self._loaded is not None:
                     broken, self._loaded = self._loaded, None
                     await self._quietly_close(broken.engine)
+                    del broken  # its weights make room for the new ones
                 try:
                     await self.load()
                     _log.warning("the engine of %s was started again", self.name)

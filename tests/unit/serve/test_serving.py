@@ -1,6 +1,7 @@
 """The server's endpoints: what a debate, an agent and a base answer, what is refused, and how it recovers."""
 
 import asyncio
+import sqlite3
 
 import pytest
 
@@ -369,3 +370,16 @@ def test_settings_that_leave_no_room_for_a_prompt_are_refused_before_anybody_ask
 
     with pytest.raises(WindowError, match="max_new_tokens"):
         serve(use, script=debaters(), max_new_tokens=10**6)
+
+
+def test_a_store_that_cannot_be_written_does_not_keep_an_answer_back(serve, monkeypatch):
+    async def use(app):
+        def full(*_):
+            raise sqlite3.OperationalError("database or disk is full")
+
+        monkeypatch.setattr(app.service.store, "_add", full)
+        reply = await app.chat(QUESTION)
+        assert reply.status_code == 200
+        assert reply.json()["choices"][0]["mada"]["url"] is None
+
+    serve(use, script=debaters())
