@@ -143,7 +143,8 @@ async def closed_loop(url: str, ask: Ask, questions: list[str], *, clients: int,
     numbers = count()
     latencies: list[float] = []
     tokens: list[int] = []
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+    # Shorter than vLLM keeps an idle connection: one that it closes while it is used again is an error.
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2)
     async with httpx2.AsyncClient(base_url=url, timeout=600, trust_env=False, limits=limits) as connection:
         # Everything is warm, and replies of all lengths are under way, when the clock starts.
         started = time.monotonic() + 0.2 * seconds

@@ -65,6 +65,7 @@ async def serve_app(
         server_header=False,
         lifespan="off",
         backlog=4096,
+        timeout_keep_alive=75,  # clients keep connections for a minute, and one closed under them is an error
         timeout_graceful_shutdown=max(1, round(grace)),
     )
     server = _Server(config, ending)
