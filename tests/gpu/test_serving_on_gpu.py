@@ -1,6 +1,7 @@
 """A served team on a GPU, with the local engine and with vLLM: streams, seeds, clients that go away."""
 
 import asyncio
+import gc
 import importlib.util
 from dataclasses import replace
 
@@ -86,3 +87,6 @@ def test_a_team_is_served(model, kind):
 
     with asyncio.Runner() as runner:
         runner.run(main())
+    # Other tests count the memory that is free.
+    gc.collect()
+    torch.cuda.empty_cache()
