@@ -14,12 +14,14 @@ at most 128 tokens at temperature 1. Three ways to the same debates:
   script costs the client's core time, of which a debate through `mada serve` needs none; that is part of its price.
 
 Servers run one after another within a round, each alone on the machine, and rounds are repeated; a ratio is the median
-of the rounds' ratios. Latencies are of all rounds together. Server and clients share the cores, one thread each.
+of the rounds' ratios. Latencies are of all rounds together. Each server may use all cores (`--threads`, for mada), which
+clients share.
 """
 
 import argparse
 import asyncio
 import os
+import random
 import re
 import shutil
 import statistics
@@ -61,7 +63,7 @@ def process(
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+            env=os.environ | environment,
             start_new_session=True,
         )
     try:
@@ -79,7 +81,8 @@ def process(
 @contextmanager
 def mada(log: Path, *words: str) -> Iterator[tuple[str, Ask]]:
     """Serve with mada."""
-    command = [sys.executable, "-m", "mada", "serve", "--port", "0", "--queue", "4096", *words]
+    command = [sys.executable, "-m", "mada", "serve", "--port", "0", "--queue", "4096"]
+    command += ["--threads", str(os.cpu_count()), *words]
 
     def address(text: str) -> str | None:
         found = re.search(r" at (http://\S+)/v1,", text)
@@ -134,6 +137,8 @@ def vllm(log: Path, python: str, grader: Grader) -> Iterator[tuple[str, Ask]]:
         return sum(response.token_count for response in (*first, *last))
 
     environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    # Its 5 seconds end connections that a busy client is just about to use again.
+    environment["VLLM_HTTP_TIMEOUT_KEEP_ALIVE"] = "600"
     with process(command, log=log, address=address, **environment) as url:
         yield url, ask
 
@@ -143,8 +148,7 @@ async def closed_loop(url: str, ask: Ask, questions: list[str], *, clients: int,
     numbers = count()
     latencies: list[float] = []
     tokens: list[int] = []
-    # Shorter than vLLM keeps an idle connection: one that it closes while it is used again is an error.
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx2.AsyncClient(base_url=url, timeout=600, trust_env=False, limits=limits) as connection:
         # Everything is warm, and replies of all lengths are under way, when the clock starts.
         started = time.monotonic() + 0.2 * seconds
@@ -171,7 +175,8 @@ def main() -> None:
     arguments.add_argument("--vllm", help="a Python with vLLM; .venv-vllm's if it is there")
     given = arguments.parse_args()
     python = given.vllm or str(ROOT / ".venv-vllm" / "bin" / "python")
-    questions = [problem.question for name in BENCHMARKS for problem in load_problems(name)][:500]
+    questions = [problem.question for name in BENCHMARKS for problem in load_problems(name)]
+    random.Random(0).shuffle(questions)  # easy and hard ones alike, however far a server comes
     folder = Path(tempfile.mkdtemp())
     grader = Grader(workers=1)
     servers: dict[str, Callable[[], object]] = {

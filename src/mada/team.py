@@ -85,6 +85,10 @@ class TeamSpec:
         check_agents(*names, rounds=settings.rounds)
         return cls(model, engine, settings, *names, adapters={})
 
+    def with_threads(self, threads: int) -> Self:
+        """Return the team with another number of threads for an engine on a CPU."""
+        return replace(self, engine=self.engine.model_copy(update={"threads": threads}))
+
     def agents(self, loaded: LoadedModel) -> tuple[list[EngineAgent], list[EngineAgent]]:
         """Return generators and critics on a loaded model."""
 

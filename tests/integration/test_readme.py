@@ -5,11 +5,14 @@ import io
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 
@@ -24,6 +27,7 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("mada ")
 ]
+SERVERS = [command for command in COMMANDS if command.split()[1] in ("serve", "watch")]
 PROGRAMS = re.findall(r"```python\n(.*?)```", SHOWN, re.DOTALL)
 # The README's run takes minutes; the same recipe with two steps and two problems takes seconds.
 QUICKSTART = "mada run recipes/quickstart.toml"
@@ -57,11 +61,32 @@ def runs(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
+@pytest.mark.parametrize("command", [one for one in dict.fromkeys(COMMANDS) if one not in SERVERS])
 def test_a_command_of_the_readme_works(command, runs):
     done = run(in_folder(command, runs))
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.parametrize("command", dict.fromkeys(SERVERS))
+def test_a_server_of_the_readme_serves_its_page_until_it_is_stopped(command, runs, tmp_path):
+    words = shlex.split(in_folder(command, runs))[1:]
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mada", *words, "--port", "0"], cwd=REPOSITORY, stdout=output, stderr=output
+        )
+    try:
+        until = time.monotonic() + 120
+        while (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())) is None:
+            assert process.poll() is None and time.monotonic() < until, log.read_text()  # noqa: PT018
+            time.sleep(0.1)
+        assert "<title>mada</title>" in httpx2.get(found[0], trust_env=False).text
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_the_readme_shows_lines_that_are_printed():
