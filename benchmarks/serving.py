@@ -14,8 +14,8 @@ at most 128 tokens at temperature 1. Three ways to the same debates:
   script costs the client's core time, of which a debate through `mada serve` needs none; that is part of its price.
 
 Servers run one after another within a round, each alone on the machine, and rounds are repeated; a ratio is the median
-of the rounds' ratios. Latencies are of all rounds together. Each server may use all cores (`--threads`, for mada), which
-clients share.
+of the rounds' ratios. Latencies are of all rounds together. Each server may use all cores, which clients share: mada
+has `--threads` of them.
 """
 
 import argparse
@@ -39,6 +39,7 @@ import httpx2
 from mada.debate.prompts import Prompts
 from mada.debate.transcript import Response
 from mada.debate.verdict import vote
+from mada.export.folder import save_tokenizer
 from mada.grading import Grader
 from mada.grading.extraction import extract_answer
 from mada.models.loading import resolve_model
@@ -105,11 +106,21 @@ def mada(log: Path, *words: str) -> Iterator[tuple[str, Ask]]:
 @contextmanager
 def vllm(log: Path, python: str, grader: Grader) -> Iterator[tuple[str, Ask]]:
     """Serve with vLLM, and debate in the client."""
-    port = "8766"
+    port, tokenizer = "8766", log.with_name("tokenizer")
+    # As `mada export` does it: vLLM's own reading of the model's files makes other tokens, and other replies.
+    save_tokenizer(MODEL, None, tokenizer)
     command = [
         *(python, "-m", "vllm.entrypoints.openai.api_server", "--model", resolve_model(MODEL)),
         *("--served-model-name", MODEL, "--host", "127.0.0.1", "--port", port, "--dtype", "float32"),
-        *("--max-model-len", "1024", "--generation-config", "vllm", "--disable-log-stats"),
+        *(
+            "--tokenizer",
+            str(tokenizer),
+            "--max-model-len",
+            "1024",
+            "--generation-config",
+            "vllm",
+            "--disable-log-stats",
+        ),
     ]
     prompts = Prompts()
 

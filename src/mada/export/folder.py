@@ -80,7 +80,7 @@ def export_run(run: StoredRun, folder: Path, *, license_name: str | None = None)
             _copy_adapter(adapter, partial / ADAPTERS / name, embedded_base=base == BASE)
         if base == BASE:
             shutil.copytree(EMBEDDED[recipe.model.name], partial / BASE, ignore=shutil.ignore_patterns("__pycache__"))
-        _save_tokenizer(recipe.model.name, card.revision, partial / TOKENIZER)
+        save_tokenizer(recipe.model.name, card.revision, partial / TOKENIZER)
         script = partial / "serve.sh"
         script.write_text(serve_script(recipe.model, agents, base=base, revision=card.revision, rank=rank), "utf-8")
         script.chmod(script.stat().st_mode | 0o111)
@@ -157,7 +157,7 @@ def _copy_adapter(source: Path, target: Path, *, embedded_base: bool) -> None:
     (target / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
 
-def _save_tokenizer(model: str, revision: str | None, folder: Path) -> None:
+def save_tokenizer(model: str, revision: str | None, folder: Path) -> None:
     """Write the tokenizer that mada used.
 
     From the base's own folder transformers 5 makes another one for some models, DeepSeek's R1 family and mada's own
