@@ -14,8 +14,8 @@ at most 128 tokens at temperature 1. Three ways to the same debates:
   script costs the client's core time, of which a debate through `mada serve` needs none; that is part of its price.
 
 Servers run one after another within a round, each alone on the machine, and rounds are repeated; a ratio is the median
-of the rounds' ratios. Latencies are of all rounds together. Each server may use all cores, which clients share: mada
-has `--threads` of them.
+of the rounds' ratios. Latencies are of all rounds together. Each server may use all cores, which clients share, and
+sample 256 completions at a time.
 """
 
 import argparse
@@ -47,6 +47,7 @@ from mada.problems import load_problems
 
 MODEL = "mada-nano"
 MAX_TOKENS = 128
+ROWS = 256  # as many as vLLM has by default
 BENCHMARKS = ("abacus-easy", "abacus-medium", "abacus-hard")
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -83,7 +84,7 @@ def process(
 def mada(log: Path, *words: str) -> Iterator[tuple[str, Ask]]:
     """Serve with mada."""
     command = [sys.executable, "-m", "mada", "serve", "--port", "0", "--queue", "4096"]
-    command += ["--threads", str(os.cpu_count()), *words]
+    command += ["--threads", str(os.cpu_count()), "--rows", str(ROWS), *words]
 
     def address(text: str) -> str | None:
         found = re.search(r" at (http://\S+)/v1,", text)

@@ -85,9 +85,10 @@ class TeamSpec:
         check_agents(*names, rounds=settings.rounds)
         return cls(model, engine, settings, *names, adapters={})
 
-    def with_threads(self, threads: int) -> Self:
-        """Return the team with another number of threads for an engine on a CPU."""
-        return replace(self, engine=self.engine.model_copy(update={"threads": threads}))
+    def with_engine(self, **settings: int | None) -> Self:
+        """Return the team with other values of `[engine]`; None leaves one as it is."""
+        changes = {name: value for name, value in settings.items() if value is not None}
+        return replace(self, engine=self.engine.model_copy(update=changes))
 
     def agents(self, loaded: LoadedModel) -> tuple[list[EngineAgent], list[EngineAgent]]:
         """Return generators and critics on a loaded model."""

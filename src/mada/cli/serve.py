@@ -41,6 +41,10 @@ def serve(
     ] = None,
     window: Annotated[int | None, typer.Option(min=2, help="Longest prompt and reply together, in tokens.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens after which a reply is cut off.")] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows of the engine's batch; many clients gain from more than 64 on a CPU."),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of an engine on a CPU; by default 1 for a small model.")
     ] = None,
@@ -82,8 +86,7 @@ def serve(
 
     _log_to_stderr(JsonLines() if log is LogFormat.json else TextLines())
     specs = _specs(folders, model=model, server=server, window=window, max_new_tokens=max_new_tokens)
-    if threads is not None:
-        specs = {name: spec.with_threads(threads) for name, spec in specs.items()}
+    specs = {name: spec.with_engine(rows=rows, threads=threads) for name, spec in specs.items()}
     kept = None if no_store else store or _own_store(folders)
 
     def ready(service: "Service") -> None:
