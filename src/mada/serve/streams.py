@@ -45,11 +45,13 @@ class Readers:
         return _INTERVAL * max(1.0, self.count / _STREAMS)
 
     async def looks(self, task: "asyncio.Task[Any]") -> AsyncGenerator[None]:
-        """Yield whenever it is time to look, and once more when the task has ended."""
+        """Yield whenever it is time to look, and once after the task has ended, even if it had before the first look."""
         self.count += 1
         try:
-            while not task.done():
+            has_ended = False
+            while not has_ended:
                 await asyncio.wait({task}, timeout=self.interval)
+                has_ended = task.done()
                 yield
         finally:
             self.count -= 1

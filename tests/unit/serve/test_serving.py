@@ -9,7 +9,7 @@ from mada.debate.prompts import REASONING, WindowError
 from mada.models.engines import Completion
 from mada.serve.replies import ReasoningText
 from mada.serve.service import ServerLimits
-from mada.serve.streams import TextSoFar
+from mada.serve.streams import Readers, TextSoFar
 from mada.serve.teams import names_of
 from serving import chunks
 
@@ -383,3 +383,12 @@ def test_a_store_that_cannot_be_written_does_not_keep_an_answer_back(serve, monk
         assert reply.json()["choices"][0]["mada"]["url"] is None
 
     serve(use, script=debaters())
+
+
+def test_what_has_ended_before_anybody_looked_is_looked_at_once():
+    async def main():
+        task = asyncio.create_task(asyncio.sleep(0))
+        await task
+        return [look async for look in Readers().looks(task)]
+
+    assert len(asyncio.run(main())) == 1
