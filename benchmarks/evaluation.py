@@ -49,7 +49,7 @@ from mada.debate.protocol import run_debate
 from mada.debate.transcript import Debate, Role
 from mada.models.adapters import AdapterStack, Lora
 from mada.models.engine_agent import EngineAgent
-from mada.models.engines import Completion, Engine, Sampling
+from mada.models.engines import Completion, Engine, Live, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.models.forward import set_threads
 from mada.models.loading import ChatModel, load_base
@@ -73,11 +73,18 @@ class DrawnLengths:
         self._median = MEAN_LENGTH / math.exp(SPREAD**2 / 2)
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
         drawn = round(self._median * random.Random(sampling.seed).lognormvariate(0, SPREAD))
         length = min(max(1, drawn), sampling.max_tokens)
-        return await self._engine.sample(agent, prompt_ids, replace(sampling, max_tokens=length, stop_tokens=()), n=n)
+        sampling = replace(sampling, max_tokens=length, stop_tokens=())
+        return await self._engine.sample(agent, prompt_ids, sampling, n=n, live=live)
 
     async def sleep(self) -> None:
         await self._engine.sleep()

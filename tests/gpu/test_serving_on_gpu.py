@@ -17,7 +17,7 @@ from mada.serve.service import ServerLimits, Service
 from mada.serve.store import DebateStore
 from mada.serve.teams import Catalogue
 from mada.team import TeamSpec
-from serving import chunks
+from mada_server import chunks
 
 # vLLM and what it imports warn of much that is not ours to mend.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -17,7 +17,7 @@ from factories import save_trained_run
 from mada import evaluate
 from mada.evaluation.scores import SCORES, Score
 from mada.problems import load_problems
-from serving import Served, serving
+from mada_server import Served, serving
 
 CLIENTS = os.environ.get("MADA_CLIENTS")
 pytestmark = pytest.mark.skipif(

@@ -13,7 +13,7 @@ import pytest
 
 from completion_server.running import running_server
 from mada.models.loading import load_tokenizer
-from serving import lines_of, serving
+from mada_server import lines_of, serving
 
 QUESTION = "Calculate 64 + 57 - 38."
 

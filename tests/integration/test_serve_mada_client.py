@@ -9,7 +9,7 @@ from factories import save_trained_run
 from mada import Team, evaluate
 from mada.evaluation.sample_cache import SAMPLES, Sample
 from mada.evaluation.scores import SCORES, Score
-from serving import serving
+from mada_server import serving
 
 QUESTION = "Calculate 64 + 57 - 38."
 AGENTS = ("generator-1", "generator-2", "critic-1")

@@ -19,7 +19,7 @@ from openai import (
 
 from mada import Team
 from mada.debate.prompts import Prompts
-from serving import serving
+from mada_server import serving
 
 QUESTION = "Calculate 64 + 57 - 38."
 KEYS = "first-key, second-key"

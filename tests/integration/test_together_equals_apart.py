@@ -20,7 +20,7 @@ from mada.learning.rollouts import Reward, TrainingPrompt
 from mada.learning.task import TrainingTask
 from mada.learning.trainer import Trainer
 from mada.models.adapters import AdapterStack, Lora
-from mada.models.engines import Completion, Engine, Sampling
+from mada.models.engines import Completion, Engine, Live, Sampling
 from mada.models.engines.local import LocalEngine
 from mada.recipe.schema import TrainingSettings
 from mada.runs import StoredRecords
@@ -54,9 +54,15 @@ class Listening:
     sampled: dict[tuple[str | None, int], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
     async def sample(
-        self, agent: str | None, prompt_ids: Sequence[int], sampling: Sampling, *, n: int = 1
+        self,
+        agent: str | None,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        live: Sequence[Live] | None = None,
     ) -> list[Completion]:
-        drawn = await self.engine.sample(agent, prompt_ids, sampling, n=n)
+        drawn = await self.engine.sample(agent, prompt_ids, sampling, n=n, live=live)
         if n == SETTINGS.group_size:  # not the validation set, whose seeds are those of every look at it
             self.sampled[agent, sampling.seed] = tuple(one.token_ids for one in drawn)
         return drawn

@@ -45,7 +45,7 @@ class Readers:
         return _INTERVAL * max(1.0, self.count / _STREAMS)
 
     async def looks(self, task: "asyncio.Task[Any]") -> AsyncGenerator[None]:
-        """Yield whenever it is time to look, and once after the task has ended, even if it had before the first look."""
+        """Yield whenever it is time to look, and once after the end, even if that was before the first look."""
         self.count += 1
         try:
             has_ended = False

@@ -11,7 +11,7 @@ from mada.serve.replies import ReasoningText
 from mada.serve.service import ServerLimits
 from mada.serve.streams import Readers, TextSoFar
 from mada.serve.teams import names_of
-from serving import chunks
+from mada_server import chunks
 
 QUESTION = "What is 6 times 7?"
 ANSWERS = {"generator": ["41", "42", "42"], "critic": ["42", "42", "42.0"]}

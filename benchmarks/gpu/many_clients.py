@@ -1,6 +1,6 @@
 """Tokens per second of `mada serve` with many clients, against `mada evaluate` on the same debates.
 
-    MADA_DATA=... python benchmarks/gpu/serving.py --model Qwen/Qwen2.5-1.5B-Instruct [--clients 256] [--problems 1024]
+    MADA_DATA=... python benchmarks/gpu/many_clients.py --model NAME [--clients 256] [--problems 1024]
 
 The untrained team of three generators and three critics debates problems of GSM8K in two rounds. The evaluation knows
 all debates beforehand; the clients, in a closed loop, ask for the next one when they have an answer, over HTTP. Both
