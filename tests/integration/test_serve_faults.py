@@ -129,6 +129,7 @@ def test_a_page_from_elsewhere_cannot_use_a_server_on_this_machine(server):
     as_text = {"Content-Type": "text/plain"}
     address = f"{server.url}/v1/chat/completions"
     assert httpx2.post(address, content=b"{}", headers=as_text, trust_env=False).status_code == 415
+    assert httpx2.post(address, content=b"{}", trust_env=False).status_code == 415
     assert httpx2.get(f"{server.url}/v1/models", headers={"Host": "evil.example"}, trust_env=False).status_code == 400
 
 

@@ -237,9 +237,9 @@ class _Stream(EventSourceResponse):
 
 async def _body(request: Request, limit: int) -> bytes:
     """Return the body; raise RequestError if it is too large, too slow, or no JSON by its own word."""
-    kind = request.headers.get("Content-Type", "application/json").partition(";")[0].strip().lower()
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        # A page from elsewhere may send forms and text to a server on this machine, but no JSON.
+        # A page from elsewhere may send forms, text and what has no type to a server on this machine, but no JSON.
         raise RequestError(415, f"got the content type {shortened(kind, 60)!r}, wanted application/json")
     body = bytearray()
     try:
